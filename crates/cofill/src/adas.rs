@@ -1,0 +1,210 @@
+//! Attention-discounted ranking: ADAS.
+//!
+//! Choosing s lowers the score of every candidate that attends to it, the more so the less certain s is
+//! (the paper's Eq. "adas-marginal"):
+//!
+//! ```text
+//! u(i | S) = c_i − α Σ_{s∈S} A[i,s] (1 − c_s)
+//! ```
+//!
+//! Row i of A is the *candidate's* query, column s the *chosen* key. The weight uses the raw confidence of s, never its
+//! discounted score, and the diagonal is never read. The sum is kept incrementally, so a step costs O(|S|·|M|). With α = 0
+//! this is the base ranking by construction, and a certain position (c = 1) discounts nobody.
+
+use crate::ranking::Discount;
+use crate::{Layers, Needs, Ranking, Slot, StepView};
+
+/// α of the paper's main experiments: chosen once on LLaDA x HumanEval, then used everywhere.
+pub const DEFAULT_ALPHA: f64 = 40.0;
+
+/// How strongly, from which layer, and weighted by what.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AttentionDiscount {
+    /// α ≥ 0.
+    pub alpha: f64,
+    /// Where A comes from (ablation "Effect of attention source").
+    pub layers: Layers,
+    /// What a chosen position weighs (ablation "uncertainty weighting term").
+    pub weight: Weight,
+}
+
+/// What a chosen position weighs in the discount.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Weight {
+    /// 1 − c_s: its own uncertainty. The paper's default.
+    #[default]
+    Chosen,
+    /// 1 − mean c over all candidates: the same for everybody.
+    Mean,
+}
+
+impl Default for AttentionDiscount {
+    fn default() -> Self {
+        AttentionDiscount { alpha: DEFAULT_ALPHA, layers: Layers::Last, weight: Weight::Chosen }
+    }
+}
+
+/// Any ranking, with ADAS's discount on top: `+ad`.
+pub struct AttentionDiscounted {
+    base: Box<dyn Ranking>,
+    ad: AttentionDiscount,
+    mean_uncertainty: f64,
+}
+
+impl AttentionDiscounted {
+    /// Discounts `base`.
+    pub fn new(base: Box<dyn Ranking>, ad: AttentionDiscount) -> AttentionDiscounted {
+        AttentionDiscounted { base, ad, mean_uncertainty: 0.0 }
+    }
+}
+
+impl Ranking for AttentionDiscounted {
+    fn needs(&self) -> Needs {
+        Needs { attention: Some(self.ad.layers), ..self.base.needs() }
+    }
+
+    fn score(&mut self, view: &StepView<'_>, scores: &mut Vec<f64>) {
+        self.base.score(view, scores);
+        let uncertainty = view.candidates.stats.iter().map(|row| row.uncertainty);
+        self.mean_uncertainty = uncertainty.sum::<f64>() / view.len() as f64;
+    }
+
+    fn discount<'a>(&'a self, view: &'a StepView<'_>, s: Slot) -> Option<Discount<'a>> {
+        let uncertainty = match self.ad.weight {
+            Weight::Chosen => view.stats(s).uncertainty, // 1 − c_s
+            Weight::Mean => self.mean_uncertainty,       // 1 − c_mask
+        };
+        Some(Discount { weight: self.ad.alpha * uncertainty, toward: view.attention().toward(s.0) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Attention, SamplerSpec, Snapshot};
+
+    /// Positions in pick order, and their utilities.
+    #[track_caller]
+    fn check(sampler: &str, step: &Snapshot, want: &[usize], utility: &[f64]) {
+        let spec: SamplerSpec = sampler.parse().unwrap();
+        let picks = step.select(&spec).unwrap();
+        assert_eq!(picks.positions(), want, "{sampler}");
+        for (pick, u) in picks.iter().zip(utility) {
+            assert!((pick.utility - u).abs() < 1e-12, "{sampler}: u = {} is not {u}", pick.utility);
+        }
+    }
+
+    /// An n x n matrix that is zero except where said: (query, key, value).
+    fn sparse(n: usize, entries: &[(usize, usize, f64)]) -> Attention {
+        Attention::from_fn(n, |q, k| entries.iter().find(|e| (e.0, e.1) == (q, k)).map_or(0.0, |e| e.2))
+    }
+
+    fn t1() -> Snapshot {
+        let rows = [
+            [0.0, 0.02, 0.01, 0.0, 0.0],
+            [0.05, 0.0, 0.01, 0.0, 0.0],
+            [0.01, 0.02, 0.0, 0.03, 0.0],
+            [0.0, 0.01, 0.02, 0.0, 0.04],
+            [0.0, 0.0, 0.01, 0.02, 0.0],
+        ];
+        Snapshot::new(&[0.9, 0.8, 0.7, 0.6, 0.5])
+            .entropy(&[0.1, 0.3, 0.2, 0.9, 0.6])
+            .attention(Attention::from_rows(&rows).unwrap())
+    }
+
+    #[test]
+    fn t1_base() {
+        check("topk:3+ad:0", &t1(), &[0, 1, 2], &[0.9, 0.8, 0.7]);
+        // α = 5. After 0 (1−c = .1): u1 = .8 − 5·.05·.1 = .775, u2 = .7 − 5·.01·.1 = .695.
+        // After 1 (1−c = .2): u2 = .695 − 5·.02·.2 = .675.
+        check("topk:3+ad:5", &t1(), &[0, 1, 2], &[0.9, 0.775, 0.675]);
+        // α = 40. After 0: u1 = .6, u2 = .66, so 2 goes ahead of 1. After 2 (1−c = .3): u1 = .6 − 40·.01·.3 = .48.
+        check("topk:2+ad:40", &t1(), &[0, 2], &[0.9, 0.66]);
+        check("topk:3+ad", &t1(), &[0, 2, 1], &[0.9, 0.66, 0.48]);
+        check("topk:4+ad", &t1(), &[0, 2, 1, 4], &[0.9, 0.66, 0.48, 0.38]);
+    }
+
+    #[test]
+    fn t1_with_the_other_rules() {
+        check("fast:1", &t1(), &[0, 1, 2], &[]);
+        check("fast:1+ad", &t1(), &[0, 2, 1], &[]);
+        check("fast:2", &t1(), &[0, 1, 2, 3], &[]);
+        // 4 comes next and fails (4·.5 = 2 is not < 2); 3 would pass but is not tried.
+        check("fast:2+ad", &t1(), &[0, 2, 1], &[]);
+        check("eb:0.5", &t1(), &[0, 1, 2], &[]);
+        check("eb:0.5+ad", &t1(), &[0, 2, 1], &[]);
+        check("eb:0.5@entropy", &t1(), &[0, 2, 1], &[]);
+    }
+
+    #[test]
+    fn t2_the_row_is_the_candidate_and_the_column_the_chosen() {
+        // u1 = .5 − 1·.25·.25 = .4375 < .5, so 2 joins 0. Transposed, nobody is discounted and 1 would.
+        let c = [0.75, 0.5, 0.5];
+        check("topk:2+ad:1", &Snapshot::new(&c).attention(sparse(3, &[(1, 0, 0.25)])), &[0, 2], &[0.75, 0.5]);
+        check("topk:2+ad:1", &Snapshot::new(&c).attention(sparse(3, &[(0, 1, 0.25)])), &[0, 1], &[0.75, 0.5]);
+    }
+
+    #[test]
+    fn t3_a_certain_source_discounts_nobody() {
+        let all_ones = Attention::from_fn(3, |q, k| if q == k { 0.0 } else { 1.0 });
+        let step = Snapshot::new(&[1.0, 0.9, 0.8]).attention(all_ones);
+        // After 1 (1−c = .1): u2 = .8 − 40·1·.1 = −3.2.
+        check("topk:3+ad", &step, &[0, 1, 2], &[1.0, 0.9, -3.2]);
+    }
+
+    #[test]
+    fn t4_stop_at_the_first_inadmissible_candidate() {
+        // After 0: u1 = .70 − 40·.2·.25 = −1.3, so 2 (.40) is next; 2·.6 = 1.2 ≥ 1 ends it, although {0, 1} is admissible.
+        let step = Snapshot::new(&[0.75, 0.70, 0.40, 0.30]).attention(sparse(4, &[(1, 0, 0.2)]));
+        check("fast:1+ad", &step, &[0], &[0.75]);
+        check("fast:1", &step, &[0, 1], &[]);
+    }
+
+    #[test]
+    fn t11_utilities_may_be_negative() {
+        let a = Attention::from_rows(&[[0.0, 0.5, 0.5], [0.5, 0.0, 0.5], [0.25, 0.5, 0.0]]).unwrap();
+        let step = Snapshot::new(&[0.3, 0.2, 0.1]).attention(a);
+        // After 0 (1−c = .7): u1 = .2 − 14 = −13.8, u2 = .1 − 7 = −6.9. After 2 (.9): u1 = −13.8 − 18 = −31.8.
+        check("topk:3+ad", &step, &[0, 2, 1], &[0.3, -6.9, -31.8]);
+    }
+
+    #[test]
+    fn t28_eb_with_a_discounted_order() {
+        let step = Snapshot::new(&[0.8, 0.7, 0.6]).entropy(&[0.5, 0.9, 1.1]).attention(sparse(3, &[(1, 0, 0.1)]));
+        // u1 = .7 − 40·.1·.2 = −.1: the order is 0, 2, 1, with Σ−max 0, .5, 1.4.
+        check("eb:0.6+ad", &step, &[0, 2], &[0.8, 0.6]);
+        check("eb:0.6", &step, &[0, 1], &[]);
+    }
+
+    #[test]
+    fn the_mean_weight_is_the_same_for_everybody() {
+        // mean(1−c) = (.1 + .2 + .3)/3 = .2, so u1 = .8 − 40·.01·.2 = .72 and u2 = .7; with its own weight, u1 = .76.
+        let step = Snapshot::new(&[0.9, 0.8, 0.7]).attention(sparse(3, &[(1, 0, 0.01)]));
+        check("topk:2+ad@weight=mask", &step, &[0, 1], &[0.9, 0.72]);
+        check("topk:2+ad", &step, &[0, 1], &[0.9, 0.76]);
+    }
+
+    #[test]
+    fn any_ranking_can_be_discounted() {
+        // By margin 1 leads; 0 attends to it and waits: .4 − 40·.5·(1−.6) < .1.
+        let step = Snapshot::new(&[0.7, 0.6, 0.5]).margin(&[0.4, 0.5, 0.1]).attention(sparse(3, &[(0, 1, 0.5)]));
+        check("topk:2@margin+ad", &step, &[1, 2], &[0.5, 0.1]);
+        check("topk:2@margin", &step, &[1, 0], &[0.5, 0.4]);
+    }
+
+    #[test]
+    fn who_was_deferred_and_by_whom() {
+        let spec: SamplerSpec = "topk:3+ad".parse().unwrap();
+        // 1 and 2 discount 3: by 40·.1·.2 = .8 and 40·.2·.3 = 2.4. Confidence would have taken 3 after 2.
+        let a = sparse(5, &[(3, 1, 0.1), (3, 2, 0.2)]);
+        let picks = Snapshot::new(&[0.9, 0.8, 0.7, 0.6, 0.5]).attention(a).select(&spec).unwrap();
+        assert_eq!(picks.positions(), [0, 1, 2]);
+        assert!(picks.deferral.is_none(), "the first three are the same");
+        let spec: SamplerSpec = "topk:4+ad".parse().unwrap();
+        let a = sparse(5, &[(3, 1, 0.1), (3, 2, 0.2)]);
+        let picks = Snapshot::new(&[0.9, 0.8, 0.7, 0.6, 0.5]).attention(a).select(&spec).unwrap();
+        assert_eq!(picks.positions(), [0, 1, 2, 4]);
+        let deferral = picks.deferral.unwrap();
+        assert_eq!((deferral.deferred.0, deferral.instead.0, deferral.by.0), (3, 4, 2));
+        assert!((deferral.discount - 2.4).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,316 @@
+//! One sequence being decoded. The caller drives: [`Decode::query`] says what to ask the model, [`Decode::absorb`] takes the answer.
+//!
+//! That gives batching, streaming, cancelling and NFE counting for free: a decode is plain data between two forwards, and
+//! stopping is not asking any more. Every absorb is one NFE.
+
+use crate::sampler::{Pick, Revision};
+use crate::trace::{Commit, Deferred, Step};
+use crate::{
+    Attention, Block, Canvas, Denoiser, Error, Job, Needs, Policy, Prediction, Proposal, Query, Result, RowStats, Rows,
+    Schedule, Scope, Slot, StepView, TokenId, Verdict,
+};
+
+/// A canvas, a sampler, and how far they have come.
+#[derive(Debug)]
+pub struct Decode {
+    canvas: Canvas,
+    policy: Policy,
+    needs: Needs,
+    schedule: Schedule,
+    proposal: Proposal,
+    job: Job,
+    sequence: u64,
+    /// The most forwards the sampler said it would take.
+    budget: usize,
+    cap: Option<usize>,
+
+    nfe: usize,
+    step: usize,
+    block: Block,
+    candidates: Vec<usize>,      // [slots] positions
+    rows: Vec<usize>,            // [rows] positions of the query; contains the candidates
+    asked: Option<Vec<TokenId>>, // the canvas of a probe, when one is under way
+    revealed: Vec<(Slot, TokenId)>,
+    probes: usize,
+    base: Vec<RowStats>, // [slots] what the step's first pass said
+
+    revision: Revision,
+    slot_stats: Vec<RowStats>, // scratch, for scopes wider than the candidates
+}
+
+/// Why a decode has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finish {
+    /// No mask is left.
+    Complete,
+    /// The cap on forwards was reached; masks are left.
+    Capped,
+}
+
+impl Decode {
+    /// Decodes `canvas` greedily, without blocks and without a cap.
+    pub fn new(canvas: Canvas, policy: Policy) -> Result<Decode> {
+        let job = Job { length: 0, masks: 0, window: 0..0, blocks: 1, seed: 0 };
+        let needs = policy.needs();
+        let decode = Decode {
+            canvas,
+            policy,
+            needs,
+            schedule: Schedule::Full,
+            proposal: Proposal::greedy(),
+            job,
+            sequence: 0,
+            budget: 0,
+            cap: None,
+            nfe: 0,
+            step: 0,
+            block: Block { index: 0, step: 0, end: 0 },
+            candidates: Vec::new(),
+            rows: Vec::new(),
+            asked: None,
+            revealed: Vec::new(),
+            probes: 0,
+            base: Vec::new(),
+            revision: Revision::default(),
+            slot_stats: Vec::new(),
+        };
+        decode.begin()
+    }
+
+    /// Block by block, or all at once.
+    pub fn with_schedule(mut self, schedule: Schedule) -> Result<Decode> {
+        schedule.check()?;
+        self.schedule = schedule;
+        self.begin()
+    }
+
+    /// How tokens are proposed, and with which seed.
+    pub fn with_proposal(mut self, proposal: Proposal) -> Result<Decode> {
+        proposal.check()?;
+        self.proposal = proposal;
+        self.begin()
+    }
+
+    /// Stops after `cap` forwards, with masks left if need be.
+    pub fn with_cap(mut self, cap: usize) -> Decode {
+        self.cap = Some(cap);
+        self
+    }
+
+    /// Names the sequence in its queries, so that a denoiser may keep a cache for it.
+    pub fn with_sequence(mut self, sequence: u64) -> Decode {
+        self.sequence = sequence;
+        self
+    }
+
+    fn begin(mut self) -> Result<Decode> {
+        self.job = Job {
+            length: self.canvas.tokens().len(),
+            masks: self.canvas.n_masked(),
+            window: self.canvas.window(),
+            blocks: self.schedule.blocks(&self.canvas),
+            seed: self.proposal.seed,
+        };
+        self.budget = self.policy.begin(&self.job)?;
+        self.aim();
+        Ok(self)
+    }
+
+    /// Works out what the next step looks at.
+    fn aim(&mut self) {
+        self.asked = None;
+        self.revealed.clear();
+        self.probes = 0;
+        self.candidates.clear();
+        self.rows.clear();
+        let Some((index, end)) = self.schedule.current(&self.canvas) else { return };
+        if index != self.block.index {
+            self.block.step = 0;
+        }
+        (self.block.index, self.block.end) = (index, end);
+        self.candidates.extend(self.canvas.masked().take_while(|&i| i < end));
+        match self.needs.scope {
+            Scope::Candidates => self.rows.extend_from_slice(&self.candidates),
+            Scope::Masked => self.rows.extend(self.canvas.masked()),
+            Scope::Free => self.rows.extend_from_slice(self.canvas.free()),
+            Scope::Canvas => self.rows.extend(0..self.job.length),
+        }
+    }
+
+    /// What to ask the model next; `None` when the decode has ended.
+    pub fn query(&self) -> Option<Query<'_>> {
+        if self.finish().is_some() {
+            return None;
+        }
+        Some(Query {
+            sequence: self.sequence,
+            tokens: self.asked.as_deref().unwrap_or(self.canvas.tokens()),
+            rows: &self.rows,
+            attention: self.needs.attention,
+            distributions: self.needs.distributions,
+            proposal: &self.proposal,
+            step: self.step,
+        })
+    }
+
+    /// Takes the answer to [`Decode::query`]: one NFE. Returns the step it completes, or `None` when the sampler asks for
+    /// another forward first. An error leaves the canvas as it was.
+    pub fn absorb(&mut self, prediction: &Prediction) -> Result<Option<Step>> {
+        if self.query().is_none() {
+            return Err(Error::NothingAsked);
+        }
+        if self.nfe >= self.budget {
+            return Err(Error::Stalled { masks: self.canvas.n_masked(), nfe: self.nfe });
+        }
+        let verdict = self.show(prediction)?;
+        if let Verdict::Probe(reveal) = verdict {
+            let mut tokens = self.canvas.tokens().to_vec();
+            for &(slot, token) in &reveal {
+                tokens[self.candidates[slot.0]] = token;
+            }
+            self.asked = Some(tokens);
+            self.revealed = reveal;
+            self.probes += 1;
+            self.nfe += 1;
+            return Ok(None);
+        }
+        let step = self.apply(verdict)?;
+        self.nfe += 1;
+        self.step += 1;
+        self.block.step += 1;
+        self.aim();
+        Ok(Some(step))
+    }
+
+    /// Checks the prediction against what was asked and shows it to the sampler.
+    fn show(&mut self, prediction: &Prediction) -> Result<Verdict> {
+        let restricted: Option<Attention>;
+        let candidates = if self.rows.len() == self.candidates.len() {
+            Rows { positions: &self.candidates, stats: &prediction.rows, attention: prediction.attention.as_ref() }
+        } else {
+            let row = |position: &usize| self.rows.binary_search(position).expect("rows contain the candidates");
+            let rows: Vec<usize> = self.candidates.iter().map(row).collect();
+            self.slot_stats.clear();
+            self.slot_stats.extend(rows.iter().filter_map(|&r| prediction.rows.get(r)));
+            let whole = prediction.attention.as_ref().filter(|a| a.len() == self.rows.len());
+            restricted = whole.map(|a| a.restrict(&rows));
+            Rows { positions: &self.candidates, stats: &self.slot_stats, attention: restricted.as_ref() }
+        };
+        let wide = Rows { positions: &self.rows, stats: &prediction.rows, attention: prediction.attention.as_ref() };
+        let view = StepView {
+            candidates,
+            wide,
+            distributions: prediction.distributions.as_ref(),
+            tokens: self.asked.as_deref().unwrap_or(self.canvas.tokens()),
+            mask_id: self.canvas.mask_id(),
+            job: &self.job,
+            block: self.block.clone(),
+            step: self.step,
+            revealed: &self.revealed,
+            probes: self.probes,
+        };
+        view.check(&self.needs)?;
+        let mask_id = self.canvas.mask_id();
+        if let Some(r) = prediction.rows.iter().position(|row| row.token == mask_id) {
+            return Err(Error::MaskProposed { position: self.rows[r], mask_id });
+        }
+        if self.probes == 0 {
+            self.base.clear();
+            self.base.extend_from_slice(view.candidates.stats);
+        }
+        self.policy.step(&view, &mut self.revision)
+    }
+
+    /// Changes the canvas and says what changed.
+    fn apply(&mut self, verdict: Verdict) -> Result<Step> {
+        let Revision { picks, remask } = &self.revision;
+        if verdict == Verdict::Commit && picks.is_empty() && remask.is_empty() {
+            return Err(Error::NothingSelected { step: self.step });
+        }
+        let n_masked = self.canvas.n_masked();
+        // On a copy, so that a faulty sampler's half step is not kept.
+        let mut canvas = self.canvas.clone();
+        let position = |slot: Slot| self.candidates[slot.0];
+        let commit = |pick: &Pick| Commit {
+            position: pick.position,
+            token: pick.token,
+            confidence: pick.confidence,
+            entropy: pick.entropy,
+            score: pick.score,
+            utility: pick.utility,
+        };
+        for pick in picks.iter() {
+            canvas.commit(pick.position, pick.token)?;
+        }
+        for &position in remask {
+            canvas.remask(position)?;
+        }
+        self.canvas = canvas;
+        Ok(Step {
+            step: self.step,
+            forwards: 1 + self.probes,
+            n_masked,
+            candidates: self.candidates.len(),
+            commits: picks.iter().map(commit).collect(),
+            remasked: remask.clone(),
+            forced: picks.forced,
+            deferred: picks.deferral.map(|d| Deferred {
+                position: position(d.deferred),
+                confidence: self.base[d.deferred.0].confidence,
+                instead: position(d.instead),
+                by: position(d.by),
+                discount: d.discount,
+                waits: !picks.contains(d.deferred),
+            }),
+        })
+    }
+
+    /// Whether the decode has ended, and why.
+    pub fn finish(&self) -> Option<Finish> {
+        if self.canvas.n_masked() == 0 {
+            return Some(Finish::Complete);
+        }
+        (self.cap == Some(self.nfe)).then_some(Finish::Capped)
+    }
+
+    /// The sequence as it stands.
+    pub fn canvas(&self) -> &Canvas {
+        &self.canvas
+    }
+
+    /// How tokens are proposed.
+    pub fn proposal(&self) -> &Proposal {
+        &self.proposal
+    }
+
+    /// Forwards absorbed so far.
+    pub fn nfe(&self) -> usize {
+        self.nfe
+    }
+}
+
+/// Decodes to the end and returns the steps.
+///
+/// ```
+/// use cofill::{Canvas, Decode, Denoiser, SamplerSpec, generate, toy::Toy};
+/// let mut toy = Toy::phrases(8);
+/// let canvas = Canvas::prompt(&[], 8, toy.mask_id());
+/// let mut decode = Decode::new(canvas, "topk:4+ad".parse::<SamplerSpec>()?.build()?)?;
+/// let steps = generate(&mut toy, &mut decode)?;
+/// assert_eq!((steps.len(), decode.nfe(), decode.canvas().n_masked()), (2, 2, 0));
+/// # Ok::<(), cofill::Error>(())
+/// ```
+pub fn generate(denoiser: &mut dyn Denoiser, decode: &mut Decode) -> Result<Vec<Step>> {
+    let mut steps = Vec::new();
+    while let Some(query) = decode.query() {
+        let predictions = denoiser.denoise(&[query])?;
+        let prediction = predictions.first().ok_or(Error::Length {
+            what: "predictions",
+            want: 1,
+            got: 0,
+            because: "one per query",
+        })?;
+        steps.extend(decode.absorb(prediction)?);
+    }
+    Ok(steps)
+}

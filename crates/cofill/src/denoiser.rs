@@ -1,0 +1,359 @@
+//! What a model is to a sampler: something that answers a [`Query`] with a [`Prediction`].
+//!
+//! A sampler states its [`Needs`] once. The decode loop turns them into queries, and a denoiser computes only what
+//! was asked: statistics for the asked rows, attention from the asked layers among the asked rows, and whole
+//! distributions only when a sampler cannot do without (512 rows x 126,464 ids are 259 MB a step).
+
+use crate::{Error, Proposal, Result, RowStats, TokenId};
+use std::fmt;
+use std::ops::Range;
+
+/// A masked diffusion model, or anything that behaves like one.
+///
+/// Row `r` of a prediction is *for* position `rows[r]`: a model whose logits are shifted (Dream) undoes the shift
+/// before it answers, so no sampler ever sees it.
+///
+/// ```
+/// use cofill::{Canvas, Decode, Denoiser, SamplerSpec, toy::Toy};
+/// let mut toy = Toy::phrases(8);
+/// let canvas = Canvas::prompt(&[], 8, toy.mask_id());
+/// let decode = Decode::new(canvas, "topk:2+ad".parse::<SamplerSpec>()?.build()?)?;
+/// let query = decode.query().expect("eight masks are open");
+/// let prediction = &toy.denoise(&[query])?[0];
+/// assert_eq!(prediction.rows.len(), 8);
+/// # Ok::<(), cofill::Error>(())
+/// ```
+pub trait Denoiser: Send {
+    /// The id that marks an open position. It is never proposed.
+    fn mask_id(&self) -> TokenId;
+
+    /// How many token ids there are; tokens are `0..vocab()`.
+    fn vocab(&self) -> usize;
+
+    /// One forward pass per query, in order. A query's answer must not depend on its neighbours in the batch.
+    fn denoise(&mut self, batch: &[Query<'_>]) -> Result<Vec<Prediction>>;
+}
+
+/// One sequence's question to the model.
+#[derive(Debug, Clone, Copy)]
+pub struct Query<'a> {
+    /// Which decode asks; stable over its life, so that a denoiser may keep a cache per sequence.
+    pub sequence: u64,
+    /// The canvas, masks included. `[length]`
+    pub tokens: &'a [TokenId],
+    /// The positions to predict, ascending. `[rows]`
+    pub rows: &'a [usize],
+    /// Whose attention to return, if any.
+    pub attention: Option<Layers>,
+    /// Whether to return whole distributions.
+    pub distributions: bool,
+    /// How to turn logits into a proposed token.
+    pub proposal: &'a Proposal,
+    /// With the sequence's seed and a position, the key of all noise in this forward.
+    pub step: usize,
+}
+
+/// The answer to a [`Query`].
+#[derive(Debug, Clone, Default)]
+pub struct Prediction {
+    /// One entry per asked row. `[rows]`
+    pub rows: Vec<RowStats>,
+    /// Attention among the asked rows, mean over query heads, softmax over *all* keys. `[rows x rows]`
+    pub attention: Option<Attention>,
+    /// Clean softmax probabilities. `[rows x vocab]`
+    pub distributions: Option<Distributions>,
+}
+
+/// Which positions a prediction must cover. Wider scopes contain narrower ones.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// The masked positions that may be committed now.
+    #[default]
+    Candidates,
+    /// Every masked position, those of later blocks included.
+    Masked,
+    /// Every position that was masked at the start.
+    Free,
+    /// The whole sequence, prompt included.
+    Canvas,
+}
+
+/// What a sampler needs to see. The decode loop asks for exactly this, whatever the sampler.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Needs {
+    /// Which positions.
+    pub scope: Scope,
+    /// H of each row. A denoiser always provides it; `cofill select` asks for it only when it is needed.
+    pub entropy: bool,
+    /// p(1) - p(2) of each row; likewise.
+    pub margin: bool,
+    /// Attention among the rows.
+    pub attention: Option<Layers>,
+    /// Whole distributions.
+    pub distributions: bool,
+}
+
+impl Needs {
+    /// What two parts of one sampler need together.
+    pub fn and(self, other: Needs) -> Result<Needs> {
+        let attention = match (self.attention, other.attention) {
+            (Some(a), Some(b)) if a != b => {
+                return Err(Error::TwoAttentionSources(a.to_string(), b.to_string()));
+            }
+            (a, b) => a.or(b),
+        };
+        Ok(Needs {
+            scope: self.scope.max(other.scope),
+            entropy: self.entropy || other.entropy,
+            margin: self.margin || other.margin,
+            attention,
+            distributions: self.distributions || other.distributions,
+        })
+    }
+}
+
+/// Which layers' attention, averaged over heads and then over the layers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Layers {
+    /// Layer 0.
+    First,
+    /// Layer n/2.
+    Middle,
+    /// The final layer: the paper's choice (appendix "Effect of attention source").
+    Last,
+    /// One layer by its number, from 0.
+    Nth(usize),
+    /// The mean of the last n layers (DAWN: 4).
+    LastN(usize),
+    /// The mean of this final share of the layers, at least one (DAPD: 0.3).
+    LastShare(f64),
+}
+
+impl Layers {
+    /// The layers meant, for a model that has `n_layers`.
+    pub fn resolve(self, n_layers: usize) -> Result<Range<usize>> {
+        let last = n_layers.saturating_sub(1);
+        let from_end = |n: usize| n_layers - n.clamp(1, n_layers)..n_layers;
+        match self {
+            _ if n_layers == 0 => Err(Error::NoSuchLayer { layer: 0, last }),
+            Layers::First => Ok(0..1),
+            Layers::Middle => Ok(n_layers / 2..n_layers / 2 + 1),
+            Layers::Last => Ok(last..n_layers),
+            Layers::Nth(layer) if layer >= n_layers => Err(Error::NoSuchLayer { layer, last }),
+            Layers::Nth(layer) => Ok(layer..layer + 1),
+            Layers::LastN(n) => Ok(from_end(n)),
+            Layers::LastShare(share) => Ok(from_end((share * n_layers as f64).round() as usize)),
+        }
+    }
+}
+
+impl fmt::Display for Layers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Layers::First => f.write_str("first"),
+            Layers::Middle => f.write_str("middle"),
+            Layers::Last => f.write_str("last"),
+            Layers::Nth(n) => write!(f, "{n}"),
+            Layers::LastN(n) => write!(f, "last {n}"),
+            Layers::LastShare(share) => write!(f, "last {:.0}%", share * 100.0),
+        }
+    }
+}
+
+/// A\[query, key\] in \[0, 1\]: how much the query attends to the key.
+///
+/// Stored by key, because ADAS reads one column at a time: everybody's attention *toward* a chosen position.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Attention {
+    n: usize,
+    by_key: Vec<f64>, // [key x query]
+}
+
+impl Attention {
+    /// From a buffer laid out `[key x query]`.
+    pub fn from_keys(n: usize, by_key: Vec<f64>) -> Result<Attention> {
+        if by_key.len() != n * n {
+            return Err(Error::Length {
+                what: "attention",
+                want: n * n,
+                got: by_key.len(),
+                because: "one entry per pair of rows",
+            });
+        }
+        Ok(Attention { n, by_key })
+    }
+
+    /// From a function of (query, key).
+    pub fn from_fn(n: usize, mut a: impl FnMut(usize, usize) -> f64) -> Attention {
+        let mut by_key = Vec::with_capacity(n * n);
+        for key in 0..n {
+            by_key.extend((0..n).map(|query| a(query, key)));
+        }
+        Attention { n, by_key }
+    }
+
+    /// From rows as people write them: row = query, column = key.
+    pub fn from_rows<R: AsRef<[f64]>>(rows: &[R]) -> Result<Attention> {
+        let n = rows.len();
+        for (row, r) in rows.iter().enumerate() {
+            if r.as_ref().len() != n {
+                return Err(Error::NotSquare { row, want: n, got: r.as_ref().len() });
+            }
+        }
+        Ok(Attention::from_fn(n, |query, key| rows[query].as_ref()[key]))
+    }
+
+    /// The number of rows, which is the number of columns.
+    pub fn len(&self) -> usize {
+        self.n
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.n == 0
+    }
+
+    /// A\[query, key\].
+    pub fn get(&self, query: usize, key: usize) -> f64 {
+        self.by_key[key * self.n + query]
+    }
+
+    /// Everybody's attention toward `key`. `[query]`
+    pub fn toward(&self, key: usize) -> &[f64] {
+        &self.by_key[key * self.n..(key + 1) * self.n]
+    }
+
+    /// The sub-matrix of some rows, not renormalised: probabilities stay those over all keys.
+    pub fn restrict(&self, rows: &[usize]) -> Attention {
+        Attention::from_fn(rows.len(), |query, key| self.get(rows[query], rows[key]))
+    }
+
+    /// Every entry is a probability. The tolerance is for head means summed in f32.
+    pub(crate) fn check(&self) -> Result<()> {
+        const MOST: f64 = 1.0 + 1e-3;
+        let fine = |a: f64| (0.0..=MOST).contains(&a);
+        // No early exit, so that the common case is one vectorised pass.
+        if self.by_key.iter().fold(true, |ok, &a| ok & fine(a)) {
+            return Ok(());
+        }
+        let at = self.by_key.iter().position(|&a| !fine(a)).expect("the pass above found one");
+        let (query, key) = (at % self.n, at / self.n);
+        let (what, index, value) = ("attention", query * self.n + key, self.by_key[at]);
+        match value.is_finite() {
+            false => Err(Error::NotFinite { what, index, value }),
+            true => Err(Error::BadValue { what, index, value, limit: "a probability, 0 to 1" }),
+        }
+    }
+}
+
+/// Probabilities of every token, one row per asked position.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Distributions {
+    vocab: usize,
+    probabilities: Vec<f32>, // [rows x vocab]
+}
+
+impl Distributions {
+    /// From a buffer laid out `[rows x vocab]`.
+    pub fn new(vocab: usize, probabilities: Vec<f32>) -> Result<Distributions> {
+        if vocab == 0 || !probabilities.len().is_multiple_of(vocab) {
+            return Err(Error::Length {
+                what: "distributions",
+                want: probabilities.len().next_multiple_of(vocab.max(1)),
+                got: probabilities.len(),
+                because: "whole rows of the vocabulary",
+            });
+        }
+        Ok(Distributions { vocab, probabilities })
+    }
+
+    /// How many tokens a row covers.
+    pub fn vocab(&self) -> usize {
+        self.vocab
+    }
+
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.probabilities.len() / self.vocab
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.probabilities.is_empty()
+    }
+
+    /// p(. | row). `[vocab]`
+    pub fn row(&self, row: usize) -> &[f32] {
+        &self.probabilities[row * self.vocab..(row + 1) * self.vocab]
+    }
+
+    /// Every entry is a probability.
+    pub(crate) fn check(&self) -> Result<()> {
+        let fine = |p: f32| (0.0..=1.001).contains(&p);
+        if self.probabilities.iter().fold(true, |ok, &p| ok & fine(p)) {
+            return Ok(());
+        }
+        let index = self.probabilities.iter().position(|&p| !fine(p)).expect("found above");
+        let (what, value) = ("distributions", f64::from(self.probabilities[index]));
+        match value.is_finite() {
+            false => Err(Error::NotFinite { what, index, value }),
+            true => Err(Error::BadValue { what, index, value, limit: "a probability, 0 to 1" }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attention_is_written_by_row_and_read_by_column() {
+        let a = Attention::from_rows(&[[0.0, 0.1], [0.2, 0.3]]).unwrap();
+        assert_eq!(a.get(1, 0), 0.2, "row 1 attends to column 0");
+        assert_eq!(a.toward(0), [0.0, 0.2], "everybody toward 0");
+        assert_eq!(a.restrict(&[1]), Attention::from_rows(&[[0.3]]).unwrap());
+    }
+
+    #[test]
+    fn attention_must_be_square_and_hold_probabilities() {
+        let ragged = Attention::from_rows(&[vec![0.0, 0.1], vec![0.2]]);
+        assert!(matches!(ragged, Err(Error::NotSquare { row: 1, want: 2, got: 1 })));
+        assert!(matches!(Attention::from_keys(2, vec![0.0; 3]), Err(Error::Length { want: 4, got: 3, .. })));
+        let with = |bad: f64| Attention::from_rows(&[[0.0, bad], [0.0, 0.0]]).unwrap().check();
+        assert!(with(1.0).is_ok());
+        assert!(matches!(with(f64::NAN), Err(Error::NotFinite { what: "attention", index: 1, .. })));
+        assert!(matches!(with(-0.1), Err(Error::BadValue { what: "attention", index: 1, .. })));
+        assert!(matches!(with(1.5), Err(Error::BadValue { .. })));
+    }
+
+    #[test]
+    fn distributions_are_whole_rows_of_probabilities() {
+        assert!(matches!(Distributions::new(3, vec![0.0; 4]), Err(Error::Length { want: 6, got: 4, .. })));
+        assert!(Distributions::new(0, vec![]).is_err());
+        let bad = Distributions::new(2, vec![0.5, f32::NAN]).unwrap();
+        assert!(matches!(bad.check(), Err(Error::NotFinite { what: "distributions", index: 1, .. })));
+    }
+
+    #[test]
+    fn layers_resolve_for_the_papers_models() {
+        let llada = |layers: Layers| layers.resolve(32).unwrap();
+        assert_eq!(llada(Layers::First), 0..1);
+        assert_eq!(llada(Layers::Middle), 16..17);
+        assert_eq!(llada(Layers::Last), 31..32);
+        assert_eq!(llada(Layers::LastN(4)), 28..32);
+        assert_eq!(llada(Layers::LastShare(0.3)), 22..32); // 0.3 x 32 = 9.6, ten layers
+        assert_eq!(Layers::LastShare(0.3).resolve(1).unwrap(), 0..1);
+        assert_eq!(Layers::LastN(4).resolve(2).unwrap(), 0..2);
+        assert!(matches!(Layers::Nth(32).resolve(32), Err(Error::NoSuchLayer { layer: 32, last: 31 })));
+        assert!(Layers::Last.resolve(0).is_err());
+    }
+
+    #[test]
+    fn one_sampler_cannot_need_two_layers() {
+        let first = Needs { attention: Some(Layers::First), ..Needs::default() };
+        let last = Needs { attention: Some(Layers::Last), scope: Scope::Free, ..Needs::default() };
+        assert!(matches!(first.and(last), Err(Error::TwoAttentionSources(..))));
+        let wide = Needs { scope: Scope::Canvas, ..Needs::default() };
+        assert_eq!(last.and(wide).unwrap().scope, Scope::Canvas);
+    }
+}

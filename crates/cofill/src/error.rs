@@ -1,0 +1,240 @@
+//! Every way this crate can say no. Each variant is one way an input can be wrong, and has a test.
+
+use crate::TokenId;
+
+/// The result of everything fallible here.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong, with the field, the limit, the given value and what to do about it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    // ---- the text form of a sampler (spec.rs)
+    /// No sampler has this name.
+    #[error("unknown sampler `{name}`; expected one of {accepted}")]
+    UnknownSampler {
+        /// What was given.
+        name: String,
+        /// The forms that exist.
+        accepted: String,
+    },
+    /// A parameter or option is not a number, or text follows it.
+    #[error("`{text}` is not {what}; expected the form `{form}`")]
+    NotANumber {
+        /// The offending text.
+        text: String,
+        /// What should stand there.
+        what: String,
+        /// The form of the sampler.
+        form: String,
+    },
+    /// A number lies outside what the sampler accepts.
+    #[error("{what} must be {limit}, but {given} was given; expected the form `{form}`")]
+    OutOfRange {
+        /// The parameter.
+        what: String,
+        /// The range it must lie in.
+        limit: String,
+        /// What was given.
+        given: String,
+        /// The form of the sampler.
+        form: String,
+    },
+    /// Too few or too many parameters.
+    #[error("`{name}` takes {want}, but {got} were given; expected the form `{form}`")]
+    ParameterCount {
+        /// The sampler.
+        name: String,
+        /// How many it takes.
+        want: String,
+        /// How many were given.
+        got: usize,
+        /// The form of the sampler.
+        form: String,
+    },
+    /// An `@option` that the sampler does not have, or has twice.
+    #[error("`{name}` {problem} `@{option}`; accepted options: {accepted}")]
+    Option {
+        /// The sampler, or `+ad`.
+        name: String,
+        /// What is wrong with it.
+        problem: &'static str,
+        /// What was given.
+        option: String,
+        /// The options that exist.
+        accepted: String,
+    },
+    /// `+ad` on a sampler that has no ranking to discount.
+    #[error("`{name}` has no ranking, so `+ad` cannot discount it; `+ad` goes with {accepted}")]
+    NotDiscountable {
+        /// The sampler.
+        name: String,
+        /// The samplers that take `+ad`.
+        accepted: String,
+    },
+    /// Something follows `+` that is not `ad`.
+    #[error("unknown suffix `+{suffix}`; the only one is `+ad[:ALPHA][@layer=..][@weight=..]`")]
+    UnknownSuffix {
+        /// What was given.
+        suffix: String,
+    },
+    /// Two parts of one sampler want attention from different layers.
+    #[error("one sampler needs attention from two sources ({0} and {1}); a forward pass provides one")]
+    TwoAttentionSources(String, String),
+
+    // ---- one step's numbers (view.rs, denoiser.rs)
+    /// There is nothing to choose from.
+    #[error("there are no candidates; give at least one masked position")]
+    NoCandidates,
+    /// Two things that must have the same length do not.
+    #[error("`{what}` has {got} entries, but {want} were expected ({because})")]
+    Length {
+        /// The field.
+        what: &'static str,
+        /// The expected length.
+        want: usize,
+        /// The given length.
+        got: usize,
+        /// Where the expectation comes from.
+        because: &'static str,
+    },
+    /// A matrix row has the wrong length.
+    #[error("`attention` must be square: row {row} has {got} entries, but there are {want} rows")]
+    NotSquare {
+        /// The row.
+        row: usize,
+        /// The number of rows.
+        want: usize,
+        /// Its length.
+        got: usize,
+    },
+    /// NaN or infinity, which no sampler may rank.
+    #[error("`{what}[{index}]` is {value}; every value must be a finite number")]
+    NotFinite {
+        /// The field.
+        what: &'static str,
+        /// Its first bad index.
+        index: usize,
+        /// The value.
+        value: f64,
+    },
+    /// A finite value outside its range.
+    #[error("`{what}[{index}]` is {value}, but must be {limit}")]
+    BadValue {
+        /// The field.
+        what: &'static str,
+        /// Its first bad index.
+        index: usize,
+        /// The value.
+        value: f64,
+        /// The range.
+        limit: &'static str,
+    },
+    /// The sampler needs something the step does not have.
+    #[error("this sampler needs `{what}`, which the step does not have; provide it")]
+    Missing {
+        /// The field.
+        what: &'static str,
+    },
+    /// A row of logits that has no probability mass to give.
+    #[error("no token can be proposed at position {position}: every logit but the mask's is -inf")]
+    NothingToPropose {
+        /// The canvas position.
+        position: usize,
+    },
+
+    // ---- decoding (canvas.rs, decode.rs)
+    /// A denoiser proposed the mask itself.
+    #[error("the mask id {mask_id} was proposed for position {position}; a denoiser must skip it")]
+    MaskProposed {
+        /// The canvas position.
+        position: usize,
+        /// The mask.
+        mask_id: TokenId,
+    },
+    /// A position was to be committed twice.
+    #[error("position {position} was already committed (token {token}); a commit is final")]
+    AlreadyCommitted {
+        /// The canvas position.
+        position: usize,
+        /// What stands there.
+        token: TokenId,
+    },
+    /// A sampler named a position outside the canvas, or one of the prompt.
+    #[error("position {position} is not free to change; only initially masked positions are")]
+    NotFree {
+        /// The canvas position.
+        position: usize,
+    },
+    /// A sampler returned an empty set where it had to make progress.
+    #[error("the sampler committed nothing in step {step}; it must commit, wait or probe")]
+    NothingSelected {
+        /// The step.
+        step: usize,
+    },
+    /// A sampler used more forwards than it had said it would need.
+    #[error("{masks} masks remain after {nfe} forwards, all this sampler may take; it does not end")]
+    Stalled {
+        /// Masks left.
+        masks: usize,
+        /// Forwards done.
+        nfe: usize,
+    },
+    /// A fixed step budget that does not divide over the blocks.
+    #[error("{steps} steps cannot be split over {blocks} blocks; make steps a multiple of {blocks}")]
+    StepsPerBlock {
+        /// The budget.
+        steps: usize,
+        /// The number of blocks.
+        blocks: usize,
+    },
+    /// Blocks of no positions.
+    #[error("block length must be at least 1, but 0 was given")]
+    EmptyBlock,
+    /// `absorb` without a `query`.
+    #[error("a prediction was absorbed, but the decode is finished and had asked for none")]
+    NothingAsked,
+    /// A temperature, filter or token list that cannot be used.
+    #[error("{what} must be {limit}, but {given} was given")]
+    BadProposal {
+        /// The field.
+        what: &'static str,
+        /// The range.
+        limit: &'static str,
+        /// What was given.
+        given: String,
+    },
+    /// A token id the model does not have.
+    #[error("token {token} at position {position} is outside the vocabulary (0 to {last})")]
+    UnknownToken {
+        /// The id.
+        token: TokenId,
+        /// The canvas position.
+        position: usize,
+        /// The largest id.
+        last: TokenId,
+    },
+    /// A layer the model does not have.
+    #[error("layer {layer} was asked for, but the model has layers 0 to {last}")]
+    NoSuchLayer {
+        /// The layer.
+        layer: usize,
+        /// The last layer.
+        last: usize,
+    },
+
+    // ---- traces (trace.rs)
+    /// A trace file that cannot be read.
+    #[error("trace line {line}: {problem}")]
+    Trace {
+        /// 1-based.
+        line: usize,
+        /// What is wrong with it.
+        problem: String,
+    },
+
+    // ---- what others do
+    /// The model failed.
+    #[error("the model failed")]
+    Denoiser(#[source] Box<dyn std::error::Error + Send + Sync>),
+}

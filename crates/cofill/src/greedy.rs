@@ -1,0 +1,180 @@
+//! Algorithm 1: take the best candidate while the rule admits it.
+//!
+//! ```text
+//! S ← ∅
+//! while M \ S ≠ ∅:
+//!     i* ← argmax_{i ∈ M\S} [ c_i − α Σ_{s∈S} A[i,s] (1 − c_s) ]      ranking.rs, adas.rs
+//!     if not Adm(S ∪ {i*}): break                                      rule.rs
+//!     S ← S ∪ {i*}
+//! return S
+//! ```
+//!
+//! The first inadmissible candidate ends the step; the next best is not tried. When even the very first is inadmissible the
+//! algorithm as printed returns ∅ and decoding would never end (Fast-dLLM with f = 0.3, in the paper's own sweep), so that one
+//! is committed and the step is marked *forced*.
+
+use crate::ranking::Discount;
+use crate::rule::Tally;
+use crate::{
+    Deferral, Error, Job, Needs, Pick, Picks, Ranking, Result, Sampler, Slot, StepView, StoppingRule, Verdict,
+};
+
+/// A ranking and a stopping rule: Top-k, Fast-dLLM, EB-Sampler, with or without ADAS.
+pub struct Greedy {
+    ranking: Box<dyn Ranking>,
+    rule: Box<dyn StoppingRule>,
+    needs: Needs,
+    scores: Vec<f64>,  // [slots] before any discount; −∞ once chosen
+    utility: Vec<f64>, // [slots] u(i | S); −∞ once chosen
+}
+
+impl Greedy {
+    /// Fails when the two need attention from different layers.
+    pub fn new(ranking: Box<dyn Ranking>, rule: Box<dyn StoppingRule>) -> Result<Greedy> {
+        let needs = ranking.needs().and(rule.needs())?;
+        Ok(Greedy { ranking, rule, needs, scores: Vec::new(), utility: Vec::new() })
+    }
+}
+
+impl Sampler for Greedy {
+    fn needs(&self) -> Needs {
+        self.needs
+    }
+
+    fn begin(&mut self, job: &Job) -> Result<usize> {
+        self.rule.begin(job)
+    }
+
+    fn select(&mut self, view: &StepView<'_>, picks: &mut Picks) -> Result<Verdict> {
+        if !self.rule.open(view) {
+            return Ok(Verdict::Wait);
+        }
+        self.scores.clear();
+        self.ranking.score(view, &mut self.scores);
+        if let Some(index) = self.scores.iter().position(|u| !u.is_finite()) {
+            return Err(Error::NotFinite { what: "score", index, value: self.scores[index] });
+        }
+        self.utility.clone_from(&self.scores);
+
+        let mut set = Tally::empty(view.len());
+        let mut best = argmax(&self.utility);
+        let mut discounted = false;
+        while let Some(i) = best {
+            let enlarged = set.with(view.stats(Slot(i)));
+            let admitted = self.rule.admits(&enlarged);
+            if !admitted && set.n > 0 {
+                break;
+            }
+            if discounted && picks.deferral.is_none() {
+                let leader = argmax(&self.scores).expect("i itself is left");
+                if leader != i {
+                    picks.deferral = Some(self.deferral(view, picks, leader, i));
+                }
+            }
+            picks.add(Pick { utility: self.utility[i], ..Pick::of(view, Slot(i), self.scores[i]) });
+            if !admitted {
+                picks.forced = true;
+                break;
+            }
+            set = enlarged;
+            (self.scores[i], self.utility[i]) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
+            let discount = self.ranking.discount(view, Slot(i));
+            discounted = discount.is_some();
+            best = match discount {
+                Some(discount) => discount_and_argmax(&mut self.utility, discount),
+                None => argmax(&self.utility),
+            };
+        }
+        Ok(Verdict::Commit)
+    }
+}
+
+impl Greedy {
+    /// Why `instead` goes before `deferred`: the chosen position that discounted `deferred` most.
+    fn deferral(&self, view: &StepView<'_>, chosen: &Picks, deferred: usize, instead: usize) -> Deferral {
+        let loss = |s: Slot| self.ranking.discount(view, s).map_or(0.0, |d| d.weight * d.toward[deferred]);
+        let by = chosen.iter().map(|pick| pick.slot).reduce(|by, s| if loss(s) > loss(by) { s } else { by });
+        let by = by.expect("nobody is deferred before somebody is chosen");
+        Deferral { deferred: Slot(deferred), instead: Slot(instead), by, discount: loss(by) }
+    }
+}
+
+const LANES: usize = 8;
+
+/// u_i −= weight · toward_i, and the leftmost largest of the result, in one pass. `None` when all are chosen.
+fn discount_and_argmax(utility: &mut [f64], discount: Discount<'_>) -> Option<usize> {
+    let mut max = [f64::NEG_INFINITY; LANES];
+    let (chunks, rest) = utility.as_chunks_mut::<LANES>();
+    let (toward, toward_rest) = discount.toward.as_chunks::<LANES>();
+    for (u, a) in chunks.iter_mut().zip(toward) {
+        for lane in 0..LANES {
+            u[lane] -= discount.weight * a[lane];
+            max[lane] = if u[lane] > max[lane] { u[lane] } else { max[lane] };
+        }
+    }
+    for (u, a) in rest.iter_mut().zip(toward_rest) {
+        *u -= discount.weight * a;
+        max[0] = if *u > max[0] { *u } else { max[0] };
+    }
+    leftmost(utility, max)
+}
+
+/// The leftmost largest; `None` when all are −∞.
+fn argmax(values: &[f64]) -> Option<usize> {
+    let mut max = [f64::NEG_INFINITY; LANES];
+    let (chunks, rest) = values.as_chunks::<LANES>();
+    for v in chunks {
+        for lane in 0..LANES {
+            max[lane] = if v[lane] > max[lane] { v[lane] } else { max[lane] };
+        }
+    }
+    for v in rest {
+        max[0] = if *v > max[0] { *v } else { max[0] };
+    }
+    leftmost(values, max)
+}
+
+/// Lanes make the pass vectorise, but lose where the largest stood; a second look finds the first.
+fn leftmost(values: &[f64], lanes: [f64; LANES]) -> Option<usize> {
+    let max = lanes.into_iter().fold(f64::NEG_INFINITY, f64::max);
+    match max > f64::NEG_INFINITY {
+        true => values.iter().position(|&v| v == max),
+        false => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Policy, Snapshot, rule::TopK};
+
+    #[test]
+    fn argmax_is_the_leftmost_largest_for_every_length() {
+        for n in 0..40 {
+            for at in 0..n {
+                let mut values = vec![1.0; n];
+                values[at] = 2.0;
+                values[n - 1] = 2.0; // a tie further right never wins
+                assert_eq!(argmax(&values), Some(at));
+                let toward = vec![0.5; n];
+                let mut utility = values.clone();
+                assert_eq!(discount_and_argmax(&mut utility, Discount { weight: 4.0, toward: &toward }), Some(at));
+                assert!(utility.iter().zip(&values).all(|(u, v)| *u == v - 2.0));
+            }
+            assert_eq!(argmax(&vec![f64::NEG_INFINITY; n]), None);
+        }
+    }
+
+    #[test]
+    fn a_ranking_that_says_nan_is_an_error() {
+        struct Broken;
+        impl Ranking for Broken {
+            fn score(&mut self, view: &StepView<'_>, scores: &mut Vec<f64>) {
+                scores.extend(view.slots().map(|slot| if slot.0 == 1 { f64::NAN } else { 0.5 }));
+            }
+        }
+        let greedy = Greedy::new(Box::new(Broken), Box::new(TopK { k: 1 })).unwrap();
+        let picks = Snapshot::new(&[0.5, 0.5]).ask(&mut Policy::Commits(Box::new(greedy)));
+        assert!(matches!(picks, Err(Error::NotFinite { what: "score", index: 1, .. })));
+    }
+}

@@ -1,0 +1,97 @@
+//! Many live decodes, one batched forward.
+//!
+//! A pool steps all of its decodes together. What a decode becomes does not depend on who shares the pool with it: queries
+//! are independent, and so is all randomness.
+
+use crate::{Decode, Denoiser, Error, Finish, Result, Step};
+
+/// Names a decode in a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ticket(pub u64);
+
+/// What one round did to one decode.
+#[derive(Debug)]
+pub struct Event {
+    /// Which decode.
+    pub ticket: Ticket,
+    /// The step it completed, `None` when its sampler asks for another forward first.
+    pub step: Result<Option<Step>>,
+}
+
+/// Live decodes. Between rounds any of them can be looked at, cancelled, or joined by new ones.
+#[derive(Debug, Default)]
+pub struct Pool {
+    live: Vec<(Ticket, Decode)>,
+    next: u64,
+}
+
+impl Pool {
+    /// A pool without decodes.
+    pub fn new() -> Pool {
+        Pool::default()
+    }
+
+    /// Adds a decode; it takes part from the next round on. Its ticket is its sequence name in queries.
+    pub fn add(&mut self, decode: Decode) -> Ticket {
+        let ticket = Ticket(self.next);
+        self.next += 1;
+        self.live.push((ticket, decode.with_sequence(ticket.0)));
+        ticket
+    }
+
+    /// How many decodes are in the pool.
+    pub fn len(&self) -> usize {
+        self.live.len()
+    }
+
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.live.is_empty()
+    }
+
+    /// A decode as it stands.
+    pub fn get(&self, ticket: Ticket) -> Option<&Decode> {
+        self.live.iter().find(|(t, _)| *t == ticket).map(|(_, decode)| decode)
+    }
+
+    /// Takes a decode out, finished or not. Others do not notice.
+    pub fn cancel(&mut self, ticket: Ticket) -> Option<Decode> {
+        let at = self.live.iter().position(|(t, _)| *t == ticket)?;
+        Some(self.live.remove(at).1)
+    }
+
+    /// Takes out every decode that has ended.
+    pub fn finished(&mut self) -> Vec<(Ticket, Finish, Decode)> {
+        let mut done = Vec::new();
+        let mut live = Vec::with_capacity(self.live.len());
+        for (ticket, decode) in self.live.drain(..) {
+            match decode.finish() {
+                Some(finish) => done.push((ticket, finish, decode)),
+                None => live.push((ticket, decode)),
+            }
+        }
+        self.live = live;
+        done
+    }
+
+    /// One forward for everybody who is not finished. An error of the model ends the round before anything changes; an error of one
+    /// decode is its event, and the others go on.
+    pub fn round(&mut self, denoiser: &mut dyn Denoiser) -> Result<Vec<Event>> {
+        let batch: Vec<_> = self.live.iter().filter_map(|(_, decode)| decode.query()).collect();
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        let want = batch.len();
+        let predictions = denoiser.denoise(&batch)?;
+        if predictions.len() != want {
+            let got = predictions.len();
+            return Err(Error::Length { what: "predictions", want, got, because: "one per query" });
+        }
+        let asked = self.live.iter_mut().filter(|(_, decode)| decode.query().is_some());
+        let absorb = |((ticket, decode), prediction): (&mut (Ticket, Decode), _)| Event {
+            ticket: *ticket,
+            step: decode.absorb(prediction),
+        };
+        Ok(asked.zip(&predictions).map(absorb).collect())
+    }
+}

@@ -1,0 +1,346 @@
+//! What to write: from a row of logits to a proposed token and the statistics samplers rank by.
+//!
+//! Temperature 0 proposes the argmax; above 0, seeded Gumbel noise on the logits samples from softmax(logits / T).
+//! Under [`Style::Clean`] the statistics always come from the clean, untempered softmax: reading confidence after
+//! the temperature makes every position look equally sure, and decoding silently degenerates to left-to-right
+//! (DreamLM/Dream#72). The mask id is never proposed: the argmax skips it, while probabilities stay those of the full
+//! softmax. Sums are f64: over a large vocabulary, f32 loses tail mass and with it entropy.
+
+use crate::noise::{Purpose, Uniforms};
+use crate::{Error, Result, TokenId};
+
+/// What a forward pass says about one position.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RowStats {
+    /// The proposed token.
+    pub token: TokenId,
+    /// c: the probability of `token`.
+    pub confidence: f64,
+    /// 1 - c, summed over the other tokens, so that it survives c close to 1.
+    pub uncertainty: f64,
+    /// m: the largest probability minus the second largest.
+    pub margin: f64,
+    /// H, in nats, over the full vocabulary.
+    pub entropy: f64,
+}
+
+/// How a token is proposed. The same for every position of a request.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Proposal {
+    /// 0 is greedy.
+    pub temperature: f64,
+    /// The root of all randomness in a decode.
+    pub seed: u64,
+    /// Where confidence comes from.
+    pub style: Style,
+    /// Ids whose logit is -inf before anything else (LLaDA's `logits_eos_inf`).
+    pub suppress: Vec<TokenId>,
+    /// Ids that may be proposed but count for nothing afterwards: their confidence is 0, and the others'
+    /// grows accordingly (LLaDA's `confidence_eos_eot_inf`).
+    pub demote: Vec<TokenId>,
+}
+
+/// Which distribution the statistics describe.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub enum Style {
+    /// The softmax of the logits as they are (LLaDA, Fast-dLLM, the ADAS paper).
+    #[default]
+    Clean,
+    /// The tempered and filtered softmax (Dream's `sample_tokens`). The filters act at temperature 0 too.
+    Filtered {
+        /// Drop a token when the mass before it already exceeds this.
+        top_p: Option<f64>,
+        /// Drop tokens below the k-th largest logit.
+        top_k: Option<usize>,
+    },
+}
+
+impl Proposal {
+    /// Greedy, with clean statistics: every experiment of the paper.
+    pub fn greedy() -> Proposal {
+        Proposal::default()
+    }
+
+    /// Seeded sampling.
+    pub fn sampled(temperature: f64, seed: u64) -> Proposal {
+        Proposal { temperature, seed, ..Proposal::default() }
+    }
+
+    /// Refuses what cannot be computed with.
+    pub fn check(&self) -> Result<()> {
+        let bad = |what, limit, given: String| Err(Error::BadProposal { what, limit, given });
+        if !(self.temperature.is_finite() && self.temperature >= 0.0) {
+            return bad("temperature", "a finite number, 0 or more", self.temperature.to_string());
+        }
+        if let Style::Filtered { top_p, top_k } = self.style {
+            if let Some(p) = top_p.filter(|p| !(*p > 0.0 && *p <= 1.0)) {
+                return bad("top_p", "above 0 and at most 1", p.to_string());
+            }
+            if top_k == Some(0) {
+                return bad("top_k", "1 or more", "0".into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Proposes a token for `position` from its logits and describes their distribution. `logits: [vocab]`
+    pub fn propose(&self, logits: &[f32], mask_id: TokenId, step: usize, position: usize) -> Result<RowStats> {
+        self.propose_wide(logits.iter().map(|&l| f64::from(l)).collect(), mask_id, step, position)
+    }
+
+    /// The same, for logits known exactly.
+    pub(crate) fn propose_wide(
+        &self,
+        mut logits: Vec<f64>,
+        mask_id: TokenId,
+        step: usize,
+        position: usize,
+    ) -> Result<RowStats> {
+        if let Some(index) = logits.iter().position(|l| l.is_nan() || *l == f64::INFINITY) {
+            return Err(Error::NotFinite { what: "logits", index, value: logits[index] });
+        }
+        silence(&mut logits, &self.suppress);
+        if let Style::Filtered { top_p, top_k } = self.style {
+            if self.temperature > 0.0 {
+                logits.iter_mut().for_each(|l| *l /= self.temperature);
+            }
+            top_p.into_iter().for_each(|p| keep_top_p(&mut logits, p));
+            top_k.into_iter().for_each(|k| keep_top_k(&mut logits, k));
+        }
+        // Under `Filtered` the logits are tempered already, so their noise has scale 1.
+        let noise_scale = match self.style {
+            Style::Clean => self.temperature,
+            Style::Filtered { .. } if self.temperature > 0.0 => 1.0,
+            Style::Filtered { .. } => 0.0,
+        };
+        let token = if noise_scale > 0.0 {
+            let mut noise = Uniforms::new(self.seed, Purpose::Token, step, position);
+            argmax(logits.iter().map(|l| l + noise_scale * noise.gumbel()), mask_id)
+        } else {
+            argmax(logits.iter().copied(), mask_id)
+        };
+        let token = token.ok_or(Error::NothingToPropose { position })?;
+        silence(&mut logits, &self.demote);
+        Ok(describe(&logits, token))
+    }
+}
+
+/// Statistics of softmax(logits) around `token`.
+fn describe(logits: &[f64], token: TokenId) -> RowStats {
+    let max = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let chosen = token as usize;
+    if max == f64::NEG_INFINITY {
+        // Every token is demoted: nothing is left to be confident of.
+        return RowStats { token, confidence: 0.0, uncertainty: 1.0, margin: 0.0, entropy: 0.0 };
+    }
+    let (mut sum, mut others, mut weighted) = (0.0, 0.0, 0.0); // Σe^x, Σ_{v≠token}e^x, Σx·e^x with x = l − max
+    let (mut first, mut second) = (0.0f64, 0.0f64);
+    for (v, l) in logits.iter().enumerate() {
+        let x = l - max;
+        let e = x.exp();
+        sum += e;
+        if v != chosen {
+            others += e;
+        }
+        if e > 0.0 {
+            weighted += x * e; // 0·ln 0 = 0
+        }
+        if e > first {
+            (first, second) = (e, first);
+        } else if e > second {
+            second = e;
+        }
+    }
+    RowStats {
+        token,
+        confidence: (logits[chosen] - max).exp() / sum,
+        uncertainty: others / sum,
+        margin: (first - second) / sum,
+        entropy: (sum.ln() - weighted / sum).max(0.0),
+    }
+}
+
+/// The lowest id with the largest value, the mask excepted.
+fn argmax(values: impl Iterator<Item = f64>, mask_id: TokenId) -> Option<TokenId> {
+    let mut best: Option<(TokenId, f64)> = None;
+    for (v, value) in (0..).zip(values) {
+        let better = best.is_none_or(|(_, b)| value > b);
+        if v != mask_id && value > f64::NEG_INFINITY && better {
+            best = Some((v, value));
+        }
+    }
+    best.map(|(v, _)| v)
+}
+
+fn silence(logits: &mut [f64], ids: &[TokenId]) {
+    for &id in ids {
+        if let Some(l) = logits.get_mut(id as usize) {
+            *l = f64::NEG_INFINITY;
+        }
+    }
+}
+
+/// Drops a token when the probability *before* it, largest first, is already above `p`; the first always stays.
+fn keep_top_p(logits: &mut [f64], p: f64) {
+    let mut order: Vec<usize> = (0..logits.len()).collect();
+    order.sort_by(|&a, &b| logits[b].total_cmp(&logits[a]));
+    let max = logits[order[0]];
+    let sum: f64 = logits.iter().map(|l| (l - max).exp()).sum();
+    let mut before = 0.0;
+    for v in order {
+        let mass = (logits[v] - max).exp() / sum;
+        if before > p {
+            logits[v] = f64::NEG_INFINITY;
+        }
+        before += mass;
+    }
+}
+
+/// Drops logits strictly below the k-th largest; ties at the boundary stay.
+fn keep_top_k(logits: &mut [f64], k: usize) {
+    if k >= logits.len() {
+        return;
+    }
+    let mut sorted = logits.to_vec();
+    let (_, &mut kth, _) = sorted.select_nth_unstable_by(k - 1, |a, b| b.total_cmp(a));
+    logits.iter_mut().filter(|l| **l < kth).for_each(|l| *l = f64::NEG_INFINITY);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NO_MASK: TokenId = 99;
+
+    fn logits(p: &[f64]) -> Vec<f32> {
+        p.iter().map(|p| p.ln() as f32).collect()
+    }
+
+    fn propose(proposal: &Proposal, logits: &[f32]) -> RowStats {
+        proposal.propose(logits, NO_MASK, 0, 0).unwrap()
+    }
+
+    #[track_caller]
+    fn near(a: f64, b: f64) {
+        assert!((a - b).abs() < 5e-5, "{a} is not {b}");
+    }
+
+    #[test]
+    fn statistics_of_a_known_distribution() {
+        let row = propose(&Proposal::greedy(), &logits(&[0.25, 0.5, 0.125, 0.125]));
+        assert_eq!(row.token, 1);
+        near(row.confidence, 0.5);
+        near(row.uncertainty, 0.5);
+        near(row.margin, 0.25);
+        near(row.entropy, 1.75 * 2f64.ln()); // 1/2·1 + 1/4·2 + 2·1/8·3 bits
+    }
+
+    #[test]
+    fn t23_degenerate_rows() {
+        // Uniform: c = 1/V, H = ln V, and the tie goes to the lowest id.
+        let row = propose(&Proposal::greedy(), &[3.0; 8]);
+        assert_eq!(row.token, 0);
+        near(row.confidence, 0.125);
+        near(row.entropy, 8f64.ln());
+        // One-hot, with exact zeros: 0·ln 0 is 0, not NaN.
+        let row = propose(&Proposal::greedy(), &[f32::NEG_INFINITY, 0.0, f32::NEG_INFINITY]);
+        assert_eq!((row.token, row.confidence, row.entropy, row.margin), (1, 1.0, 0.0, 1.0));
+        // NaN is an error, never a selection; so is +inf, whose softmax is NaN.
+        for bad in [f32::NAN, f32::INFINITY] {
+            let row = Proposal::greedy().propose(&[0.0, bad], NO_MASK, 0, 0);
+            assert!(matches!(row, Err(Error::NotFinite { what: "logits", index: 1, .. })));
+        }
+    }
+
+    #[test]
+    fn the_mask_is_never_proposed_but_keeps_its_probability() {
+        // p(mask) = .6: the proposal is the .3, and its confidence is .3, not the renormalised .75.
+        let row = Proposal::greedy().propose(&logits(&[0.1, 0.3, 0.6]), 2, 0, 0).unwrap();
+        assert_eq!(row.token, 1);
+        near(row.confidence, 0.3);
+        near(row.uncertainty, 0.7);
+        let only_mask = Proposal::greedy().propose(&[f32::NEG_INFINITY, 1.0], 1, 0, 4);
+        assert!(matches!(only_mask, Err(Error::NothingToPropose { position: 4 })));
+    }
+
+    #[test]
+    fn uncertainty_survives_where_one_minus_c_does_not() {
+        // exp(-40) = 4e-18 is lost in 1 - c, which is exactly 0.
+        let row = propose(&Proposal::greedy(), &[0.0, -40.0]);
+        assert_eq!(1.0 - row.confidence, 0.0);
+        assert!(row.uncertainty > 4e-18 && row.uncertainty < 5e-18);
+    }
+
+    #[test]
+    fn sampling_follows_the_tempered_softmax_and_confidence_stays_clean() {
+        // T = 1/2 squares the odds: p ∝ (.6², .4²), so token 0 is drawn with .36/.52 = .6923.
+        let row = logits(&[0.6, 0.4]);
+        let n = 4000;
+        let mut hits = 0;
+        for position in 0..n {
+            let stats = Proposal::sampled(0.5, 7).propose(&row, NO_MASK, 3, position).unwrap();
+            near(stats.confidence, if stats.token == 0 { 0.6 } else { 0.4 });
+            near(stats.entropy, -0.6 * 0.6f64.ln() - 0.4 * 0.4f64.ln());
+            hits += usize::from(stats.token == 0);
+        }
+        let share = hits as f64 / n as f64;
+        assert!((share - 0.6923).abs() < 0.02, "{share}");
+        let again = |seed| Proposal::sampled(2.0, seed).propose(&[0.0; 50], NO_MASK, 1, 1).unwrap().token;
+        assert_eq!(again(5), again(5));
+        assert!((0..20).any(|seed| again(seed) != again(5)), "the seed must matter");
+    }
+
+    #[test]
+    fn dream_filters_act_before_confidence_even_at_temperature_0() {
+        let filtered = |top_p, top_k| Proposal { style: Style::Filtered { top_p, top_k }, ..Proposal::greedy() };
+        // samplers.md 1.4: only the first survives top_p = .95, so c = 1 and H = 0.
+        let row = propose(&filtered(Some(0.95), None), &logits(&[0.96, 0.02, 0.01, 0.01]));
+        assert_eq!((row.confidence, row.entropy), (1.0, 0.0));
+        // The mass before the third is .90 ≤ .95, before the fourth .96: three stay.
+        let row = propose(&filtered(Some(0.95), None), &logits(&[0.60, 0.30, 0.06, 0.04]));
+        near(row.confidence, 0.625);
+        near(row.margin, 0.3125);
+        // top_k = 2 with a tie at the boundary keeps three.
+        let row = propose(&filtered(None, Some(2)), &[2.0, 1.0, 1.0, 0.0]);
+        near(row.confidence, 1.0 / (1.0 + 2.0 * (-1f64).exp()));
+        // At T > 0 the tempered probability is what counts.
+        let tempered = Proposal { temperature: 0.5, ..filtered(None, None) };
+        let row = propose(&tempered, &logits(&[0.6, 0.4]));
+        near(row.confidence, if row.token == 0 { 0.36 / 0.52 } else { 0.16 / 0.52 });
+    }
+
+    #[test]
+    fn t20_llada_end_of_text_options() {
+        // Vocabulary {EOS, a, b, EoT}.
+        let rows = [[2.0, 1.0, 0.0, -1.0], [0.0, 1.0, 0.5, -1.0], [1.0, 1.0, 3.0, 0.0]];
+        let check = |proposal: &Proposal, tokens: [TokenId; 3], c: [f64; 3]| {
+            for i in 0..3 {
+                let row = propose(proposal, &rows[i]);
+                assert_eq!(row.token, tokens[i]);
+                near(row.confidence, c[i]);
+            }
+        };
+        check(&Proposal::greedy(), [0, 1, 2], [0.6439, 0.474, 0.7573]);
+        let demote = Proposal { demote: vec![0, 3], ..Proposal::greedy() };
+        check(&demote, [0, 1, 2], [0.0, 0.6225, 0.8808]);
+        // `suppress` acts before the argmax: EOS is not proposed at all. 1/(1+e^-1+e^-2) = .6652.
+        let suppress = Proposal { suppress: vec![0], ..Proposal::greedy() };
+        assert_eq!(propose(&suppress, &rows[0]).token, 1);
+        near(propose(&suppress, &rows[0]).confidence, 0.6652);
+    }
+
+    #[test]
+    fn impossible_proposals_are_refused() {
+        let check = |p: Proposal, field: &str| match p.check() {
+            Err(Error::BadProposal { what, .. }) => assert_eq!(what, field),
+            other => panic!("{other:?}"),
+        };
+        check(Proposal::sampled(-1.0, 0), "temperature");
+        check(Proposal::sampled(f64::NAN, 0), "temperature");
+        let filtered = |top_p, top_k| Proposal { style: Style::Filtered { top_p, top_k }, ..Proposal::greedy() };
+        check(filtered(Some(0.0), None), "top_p");
+        check(filtered(Some(f64::NAN), None), "top_p");
+        check(filtered(None, Some(0)), "top_k");
+        assert!(Proposal::sampled(0.7, 1).check().is_ok());
+    }
+}

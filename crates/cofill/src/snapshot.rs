@@ -1,0 +1,182 @@
+//! A step from bare numbers: how unit tests and `cofill select` show a sampler one forward pass without a model.
+
+use crate::{
+    Attention, Block, Distributions, Error, Job, Needs, Picks, Policy, Result, Revision, RowStats, Rows, Scope,
+    StepView, TokenId, Verdict,
+};
+
+/// One step's numbers, owned. Everything but the confidences is optional.
+///
+/// ```
+/// use cofill::{Attention, SamplerSpec, Snapshot};
+/// // Position 1 attends to 0, which is unsure: 2 joins 0 and 1 waits.
+/// let attention = Attention::from_rows(&[[0.0, 0.0, 0.0], [0.5, 0.0, 0.0], [0.0, 0.0, 0.0]])?;
+/// let step = Snapshot::new(&[0.78, 0.73, 0.70]).attention(attention);
+/// let picks = step.select(&"topk:2+ad:40".parse::<SamplerSpec>()?)?;
+/// assert_eq!(picks.positions(), [0, 2]);
+/// # Ok::<(), cofill::Error>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Snapshot {
+    confidence: Vec<f64>,
+    entropy: Option<Vec<f64>>,
+    margin: Option<Vec<f64>>,
+    attention: Option<Attention>,
+    distributions: Option<Distributions>,
+    candidates: Option<Vec<usize>>,
+    masks_at_start: Option<usize>,
+    step: usize,
+    seed: u64,
+}
+
+impl Snapshot {
+    /// A step whose every position is a candidate.
+    pub fn new(confidence: &[f64]) -> Snapshot {
+        Snapshot { confidence: confidence.to_vec(), ..Snapshot::default() }
+    }
+
+    /// H of each position, in nats.
+    pub fn entropy(mut self, entropy: &[f64]) -> Snapshot {
+        self.entropy = Some(entropy.to_vec());
+        self
+    }
+
+    /// p(1) - p(2) of each position.
+    pub fn margin(mut self, margin: &[f64]) -> Snapshot {
+        self.margin = Some(margin.to_vec());
+        self
+    }
+
+    /// Attention among the positions.
+    pub fn attention(mut self, attention: Attention) -> Snapshot {
+        self.attention = Some(attention);
+        self
+    }
+
+    /// Whole distributions of the positions.
+    pub fn distributions(mut self, distributions: Distributions) -> Snapshot {
+        self.distributions = Some(distributions);
+        self
+    }
+
+    /// Only these positions are masked; the others are context (DAWN and DOS look at it).
+    pub fn candidates(mut self, candidates: &[usize]) -> Snapshot {
+        self.candidates = Some(candidates.to_vec());
+        self
+    }
+
+    /// |M0|, for samplers that change their mind as decoding goes on (DAPD).
+    pub fn masks_at_start(mut self, masks: usize) -> Snapshot {
+        self.masks_at_start = Some(masks);
+        self
+    }
+
+    /// Steps made before this one.
+    pub fn step(mut self, step: usize) -> Snapshot {
+        self.step = step;
+        self
+    }
+
+    /// The seed of random rankings.
+    pub fn seed(mut self, seed: u64) -> Snapshot {
+        self.seed = seed;
+        self
+    }
+
+    /// What a sampler that sees only this step commits.
+    pub fn select(&self, spec: &crate::SamplerSpec) -> Result<Picks> {
+        let mut policy = spec.build()?;
+        self.ask(&mut policy)
+    }
+
+    /// Shows the step to a sampler that lives on, for those that remember.
+    pub fn ask(&self, policy: &mut Policy) -> Result<Picks> {
+        let needs = policy.needs();
+        let missing = |what, lacks: bool| match lacks {
+            true => Err(Error::Missing { what }),
+            false => Ok(()),
+        };
+        missing("entropy", needs.entropy && self.entropy.is_none())?;
+        missing("margin", needs.margin && self.margin.is_none())?;
+        let mut revision = Revision::default();
+        if self.step == 0 {
+            policy.begin(&self.job()?)?;
+        }
+        let verdict = self.view(&needs, |view| policy.step(view, &mut revision))?;
+        match verdict {
+            Verdict::Commit if !revision.remask.is_empty() => Err(Error::Missing { what: "a canvas to remask" }),
+            Verdict::Commit | Verdict::Wait => Ok(revision.picks),
+            Verdict::Probe(_) => Err(Error::Missing { what: "further forward passes" }),
+        }
+    }
+
+    fn job(&self) -> Result<Job> {
+        let length = self.confidence.len();
+        let masks = self.candidates.as_ref().map_or(length, Vec::len);
+        if masks == 0 {
+            return Err(Error::NoCandidates);
+        }
+        let masks = self.masks_at_start.unwrap_or(masks);
+        Ok(Job { length, masks, window: 0..length, blocks: 1, seed: self.seed })
+    }
+
+    /// Runs `f` on the step as a sampler sees it.
+    fn view<T>(&self, needs: &Needs, f: impl FnOnce(&StepView<'_>) -> Result<T>) -> Result<T> {
+        const MASK: TokenId = TokenId::MAX;
+        let job = self.job()?;
+        let n = self.confidence.len();
+        let per_position = |what, field: &Option<Vec<f64>>| match field {
+            Some(values) if values.len() != n => {
+                Err(Error::Length { what, want: n, got: values.len(), because: "one per confidence" })
+            }
+            values => Ok(values.clone()),
+        };
+        let entropy = per_position("entropy", &self.entropy)?;
+        let margin = per_position("margin", &self.margin)?;
+        if let Some(a) = self.attention.as_ref().filter(|a| a.len() != n) {
+            return Err(Error::Length { what: "attention", want: n, got: a.len(), because: "one row per confidence" });
+        }
+        let stats: Vec<RowStats> = (0..n)
+            .map(|i| RowStats {
+                token: 0,
+                confidence: self.confidence[i],
+                uncertainty: 1.0 - self.confidence[i],
+                margin: margin.as_ref().map_or(0.0, |m| m[i]),
+                entropy: entropy.as_ref().map_or(0.0, |h| h[i]),
+            })
+            .collect();
+        let all: Vec<usize> = (0..n).collect();
+        let slots = match &self.candidates {
+            None => all.clone(),
+            Some(slots) => {
+                let in_order = slots.windows(2).all(|w| w[0] < w[1]) && slots.iter().all(|&i| i < n);
+                if !in_order {
+                    return Err(Error::Missing { what: "candidates in ascending order, within the confidences" });
+                }
+                slots.clone()
+            }
+        };
+        let slot_stats: Vec<RowStats> = slots.iter().map(|&i| stats[i]).collect();
+        let slot_attention = self.attention.as_ref().map(|a| a.restrict(&slots));
+        let tokens: Vec<TokenId> = all.iter().map(|i| if slots.binary_search(i).is_ok() { MASK } else { 0 }).collect();
+        let candidates = Rows { positions: &slots, stats: &slot_stats, attention: slot_attention.as_ref() };
+        let wide = match needs.scope {
+            Scope::Candidates | Scope::Masked => candidates,
+            Scope::Free | Scope::Canvas => Rows { positions: &all, stats: &stats, attention: self.attention.as_ref() },
+        };
+        let view = StepView {
+            candidates,
+            wide,
+            distributions: self.distributions.as_ref(),
+            tokens: &tokens,
+            mask_id: MASK,
+            job: &job,
+            block: Block { index: 0, step: self.step, end: n },
+            step: self.step,
+            revealed: &[],
+            probes: 0,
+        };
+        view.check(needs)?;
+        f(&view)
+    }
+}

@@ -1,0 +1,220 @@
+//! A decode written down: who was committed when and why, enough to replay it without the model.
+//!
+//! The file is JSONL: a header, one line per step, and a closing line. A run that was interrupted lacks the closing line and is
+//! still a valid trace. This is the one wire format of this crate, and it has a version.
+
+use crate::{Canvas, Error, Result, SamplerSpec, TokenId};
+use serde::{Deserialize, Serialize};
+use std::io::{BufRead, Write};
+
+/// The version this code writes and reads.
+pub const VERSION: u32 = 1;
+
+/// One step of a decode.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    /// From 0.
+    pub step: usize,
+    /// NFE spent on it: 1, and one per probe.
+    pub forwards: usize,
+    /// Masks before it.
+    pub n_masked: usize,
+    /// How many of them were candidates.
+    pub candidates: usize,
+    /// What was committed, in pick order.
+    pub commits: Vec<Commit>,
+    /// What was masked again; only by remasking samplers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remasked: Vec<usize>,
+    /// The very first candidate was inadmissible and was committed anyway.
+    pub forced: bool,
+    /// What a discount changed first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deferred: Option<Deferred>,
+}
+
+/// One committed position.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Commit {
+    /// Where.
+    pub position: usize,
+    /// What.
+    pub token: TokenId,
+    /// c.
+    pub confidence: f64,
+    /// H.
+    pub entropy: f64,
+    /// The score before any discount.
+    pub score: f64,
+    /// u(i | S), the score when it was picked.
+    pub utility: f64,
+}
+
+/// The first candidate, in the order of undiscounted scores, that was passed over.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Deferred {
+    /// Who.
+    pub position: usize,
+    /// Its confidence.
+    pub confidence: f64,
+    /// Who was picked in its place.
+    pub instead: usize,
+    /// The chosen position that discounted it most.
+    pub by: usize,
+    /// By how much.
+    pub discount: f64,
+    /// It was not picked later in the step either.
+    pub waits: bool,
+}
+
+/// What was decoded, and how.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Header {
+    /// The version of the format.
+    pub cofill_trace: u32,
+    /// The sampler.
+    pub sampler: SamplerSpec,
+    /// The model, as the user named it.
+    pub model: String,
+    /// The canvas at the start.
+    pub tokens: Vec<TokenId>,
+    /// Which of its tokens is the mask.
+    pub mask_id: TokenId,
+    /// Positions per block, if there were blocks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block: Option<usize>,
+    /// The temperature.
+    pub temperature: f64,
+    /// The seed.
+    pub seed: u64,
+    /// The text of each token, for people.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pieces: Vec<String>,
+}
+
+/// How it ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct End {
+    /// Forwards in all.
+    pub nfe: usize,
+    /// The canvas at the end.
+    pub tokens: Vec<TokenId>,
+}
+
+/// A whole trace.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trace {
+    /// What was decoded, and how.
+    pub header: Header,
+    /// The steps, with the text of what each committed.
+    pub steps: Vec<TracedStep>,
+    /// How it ended; `None` when it was interrupted.
+    pub end: Option<End>,
+}
+
+/// A step and the text of what it committed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TracedStep {
+    /// The step.
+    #[serde(flatten)]
+    pub step: Step,
+    /// One per commit, for people.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pieces: Vec<String>,
+}
+
+/// Writes a trace as it happens: every step is a whole line, so an interrupted file stays readable.
+pub struct TraceWriter<W> {
+    out: W,
+}
+
+impl<W: Write> TraceWriter<W> {
+    /// Writes the header.
+    pub fn new(out: W, header: &Header) -> std::io::Result<TraceWriter<W>> {
+        let mut writer = TraceWriter { out };
+        writer.line(header)?;
+        Ok(writer)
+    }
+
+    /// Writes a step.
+    pub fn step(&mut self, step: &TracedStep) -> std::io::Result<()> {
+        self.line(step)
+    }
+
+    /// Writes the closing line.
+    pub fn end(mut self, end: &End) -> std::io::Result<()> {
+        self.line(end)
+    }
+
+    fn line(&mut self, record: &impl Serialize) -> std::io::Result<()> {
+        let mut line = serde_json::to_vec(record).map_err(std::io::Error::other)?;
+        line.push(b'\n');
+        self.out.write_all(&line)?;
+        self.out.flush()
+    }
+}
+
+impl Trace {
+    /// Reads a trace and checks that its steps can be replayed.
+    pub fn read(input: impl BufRead) -> Result<Trace> {
+        let bad = |line: usize, problem: String| Error::Trace { line, problem };
+        let mut lines = (1..).zip(input.lines());
+        let mut next = || {
+            let line = lines.next().map(|(n, line)| line.map(|line| (n, line)).map_err(|e| bad(n, e.to_string())));
+            line.transpose()
+        };
+        let (n, text) = next()?.ok_or_else(|| bad(1, "the file is empty; a trace starts with a header".into()))?;
+        let version = serde_json::from_str::<serde_json::Value>(&text)
+            .map_err(|e| bad(n, format!("not JSON: {e}")))?
+            .get("cofill_trace")
+            .and_then(serde_json::Value::as_u64)
+            .ok_or_else(|| bad(n, "not a cofill trace: no `cofill_trace` version".into()))?;
+        if version != u64::from(VERSION) {
+            return Err(bad(n, format!("version {version}, but this cofill reads version {VERSION}")));
+        }
+        let header: Header = serde_json::from_str(&text).map_err(|e| bad(n, e.to_string()))?;
+        let mut trace = Trace { header, steps: Vec::new(), end: None };
+        let mut canvas = trace.canvas();
+        while let Some((n, text)) = next()? {
+            if trace.end.is_some() {
+                return Err(bad(n, "text after the closing line".into()));
+            }
+            if let Ok(end) = serde_json::from_str::<End>(&text) {
+                if end.tokens != canvas.tokens() {
+                    return Err(bad(n, "the closing tokens are not what the steps lead to".into()));
+                }
+                trace.end = Some(end);
+                continue;
+            }
+            let step: TracedStep = serde_json::from_str(&text).map_err(|e| bad(n, e.to_string()))?;
+            step.step.apply(&mut canvas).map_err(|e| bad(n, e.to_string()))?;
+            trace.steps.push(step);
+        }
+        Ok(trace)
+    }
+
+    /// The canvas at the start.
+    pub fn canvas(&self) -> Canvas {
+        Canvas::new(self.header.tokens.clone(), self.header.mask_id)
+    }
+
+    /// Forwards in all, so far as the trace goes.
+    pub fn nfe(&self) -> usize {
+        self.steps.iter().map(|step| step.step.forwards).sum()
+    }
+}
+
+impl Step {
+    /// Replays the step.
+    pub fn apply(&self, canvas: &mut Canvas) -> Result<()> {
+        for commit in &self.commits {
+            canvas.commit(commit.position, commit.token)?;
+        }
+        self.remasked.iter().try_for_each(|&position| canvas.remask(position))
+    }
+}

@@ -1,0 +1,172 @@
+//! Where two decodes part, and why.
+//!
+//! Up to the first step whose commits differ both canvases are the same, so the same model saw the same thing; what differs there
+//! is the ranking, the rule, the proposed token, or the model's own numbers. The trace holds enough to tell which.
+
+use crate::trace::{Commit, Deferred, Step, Trace};
+use std::fmt;
+
+/// The first difference between two traces.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Difference {
+    /// They do not start from the same canvas.
+    Start,
+    /// One goes on where the other has ended.
+    Ended {
+        /// Steps in the first and in the second trace.
+        steps: (usize, usize),
+    },
+    /// They commit different things.
+    Step {
+        /// Which step.
+        step: usize,
+        /// Committed only by the first.
+        only_a: Vec<usize>,
+        /// Committed only by the second.
+        only_b: Vec<usize>,
+        /// The reason.
+        why: Why,
+    },
+}
+
+/// Why two samplers commit different things from the same canvas.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Why {
+    /// The model gave different numbers for the same position of the same canvas.
+    Numbers {
+        /// Where.
+        position: usize,
+        /// The two confidences.
+        confidence: (f64, f64),
+    },
+    /// The same position got different tokens.
+    Token {
+        /// Where.
+        position: usize,
+        /// The two tokens.
+        tokens: (u32, u32),
+    },
+    /// One of them deferred what the other picked.
+    Deferred {
+        /// Which trace deferred: 'A' or 'B'.
+        trace: char,
+        /// What, by whom, by how much.
+        deferred: Deferred,
+    },
+    /// They ranked the candidates differently.
+    Ranking {
+        /// From 0: the first pick that differs.
+        rank: usize,
+        /// The two picks.
+        picks: (Commit, Commit),
+    },
+    /// One stopped where the other went on.
+    Rule {
+        /// Which trace went on: 'A' or 'B'.
+        longer: char,
+        /// How many picks they share.
+        shared: usize,
+        /// The pick that only one admitted.
+        next: Commit,
+    },
+    /// One of them took commits back.
+    Remasked,
+}
+
+/// How far two runs of the same model may differ in a confidence.
+const SAME_NUMBER: f64 = 1e-9;
+
+/// Finds the first difference; `None` when the canvases are the same after every step.
+pub fn diff(a: &Trace, b: &Trace) -> Option<Difference> {
+    if a.canvas() != b.canvas() {
+        return Some(Difference::Start);
+    }
+    for (x, y) in a.steps.iter().zip(&b.steps) {
+        let (x, y) = (&x.step, &y.step);
+        let only = |x: &Step, y: &Step| -> Vec<usize> {
+            let same = |c: &Commit| y.commits.iter().any(|d| (c.position, c.token) == (d.position, d.token));
+            x.commits.iter().filter(|c| !same(c)).map(|c| c.position).collect()
+        };
+        let (only_a, only_b) = (only(x, y), only(y, x));
+        if !only_a.is_empty() || !only_b.is_empty() || x.remasked != y.remasked {
+            return Some(Difference::Step { step: x.step, only_a, only_b, why: why(x, y) });
+        }
+    }
+    let steps = (a.steps.len(), b.steps.len());
+    (steps.0 != steps.1).then_some(Difference::Ended { steps })
+}
+
+fn why(a: &Step, b: &Step) -> Why {
+    for x in &a.commits {
+        let Some(y) = b.commits.iter().find(|y| y.position == x.position) else { continue };
+        if x.token != y.token {
+            return Why::Token { position: x.position, tokens: (x.token, y.token) };
+        }
+        if (x.confidence - y.confidence).abs() > SAME_NUMBER {
+            return Why::Numbers { position: x.position, confidence: (x.confidence, y.confidence) };
+        }
+    }
+    for (rank, (x, y)) in a.commits.iter().zip(&b.commits).enumerate() {
+        if x.position != y.position {
+            let by = |trace, step: &Step, other: &Commit| {
+                let deferred = step.deferred.filter(|d| d.position == other.position)?;
+                Some(Why::Deferred { trace, deferred })
+            };
+            let ranked = Why::Ranking { rank, picks: (*x, *y) };
+            return by('A', a, y).or_else(|| by('B', b, x)).unwrap_or(ranked);
+        }
+    }
+    let shared = a.commits.len().min(b.commits.len());
+    let (longer, step) = if a.commits.len() > shared { ('A', a) } else { ('B', b) };
+    match step.commits.get(shared) {
+        Some(&next) => Why::Rule { longer, shared, next },
+        None => Why::Remasked,
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Difference::Start => f.write_str("the traces start from different canvases"),
+            Difference::Ended { steps: (a, b) } => {
+                write!(f, "the same up to step {}, where one trace ends (A has {a} steps, B {b})", a.min(b))
+            }
+            Difference::Step { step, only_a, only_b, why } => {
+                writeln!(f, "first divergence at step {step}")?;
+                writeln!(f, "  only A commits {only_a:?}")?;
+                writeln!(f, "  only B commits {only_b:?}")?;
+                write!(f, "  why: {why}")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Why::Numbers { position, confidence: (a, b) } => write!(
+                f,
+                "the model's numbers differ on the same canvas: position {position} has confidence {a:.6} in A, {b:.6} in B"
+            ),
+            Why::Token { position, tokens: (a, b) } => {
+                write!(f, "the proposals differ: position {position} gets token {a} in A, {b} in B")
+            }
+            Why::Deferred { trace, deferred: d } => write!(
+                f,
+                "{trace} deferred position {} (confidence {:.3}): it attends to {}, just chosen and unsure, and lost {:.3}; {} went instead",
+                d.position, d.confidence, d.by, d.discount, d.instead
+            ),
+            Why::Ranking { rank, picks: (a, b) } => write!(
+                f,
+                "the rankings differ at pick {rank}: A took {} (utility {:.4}), B took {} (utility {:.4})",
+                a.position, a.utility, b.position, b.utility
+            ),
+            Why::Rule { longer, shared, next } => write!(
+                f,
+                "the stopping rules differ: after {shared} shared picks {longer} also admitted {} (confidence {:.3}, entropy {:.3})",
+                next.position, next.confidence, next.entropy
+            ),
+            Why::Remasked => f.write_str("one of them took commits back"),
+        }
+    }
+}

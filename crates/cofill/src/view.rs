@@ -1,0 +1,207 @@
+//! What a sampler sees of one forward pass.
+//!
+//! Two kinds of index meet here, and mixing them is the likeliest bug, so they have different types: a *position* is
+//! an index in the canvas, a [`Slot`] an index among this step's candidates. Candidates ascend in position, so "ties go
+//! to the lower slot" and "ties go to the lower position" are the same rule.
+
+use crate::noise::{Purpose, Uniforms};
+use crate::{Attention, Distributions, Error, Needs, Result, RowStats, TokenId};
+use std::ops::Range;
+
+/// An index among this step's candidates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slot(pub usize);
+
+/// What a sampler is told once, before the first step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Job {
+    /// The number of positions of the canvas.
+    pub length: usize,
+    /// |M0|: masks at the start.
+    pub masks: usize,
+    /// The span that blocks tile.
+    pub window: Range<usize>,
+    /// How many blocks there are; 1 without blocks.
+    pub blocks: usize,
+    /// The root of all randomness.
+    pub seed: u64,
+}
+
+/// Where a step stands in the schedule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Block {
+    /// Which block, from 0.
+    pub index: usize,
+    /// Steps already made in this block.
+    pub step: usize,
+    /// The first position after it. Candidates are the masks left of here.
+    pub end: usize,
+}
+
+/// Statistics for some positions, and the attention among them.
+#[derive(Debug, Clone, Copy)]
+pub struct Rows<'a> {
+    /// Ascending. `[rows]`
+    pub positions: &'a [usize],
+    /// `[rows]`
+    pub stats: &'a [RowStats],
+    /// `[rows x rows]`
+    pub attention: Option<&'a Attention>,
+}
+
+/// One forward pass, as a sampler sees it.
+#[derive(Debug, Clone)]
+pub struct StepView<'a> {
+    /// The positions that may be committed now; slots index these.
+    pub candidates: Rows<'a>,
+    /// Everything the sampler's [`Scope`](crate::Scope) asked for, a superset of the candidates.
+    pub wide: Rows<'a>,
+    /// Whole distributions, one per wide row, when asked for.
+    pub distributions: Option<&'a Distributions>,
+    /// The canvas this pass saw. `[length]`
+    pub tokens: &'a [TokenId],
+    /// The mask.
+    pub mask_id: TokenId,
+    /// The job this step belongs to.
+    pub job: &'a Job,
+    /// Where the step stands in the schedule.
+    pub block: Block,
+    /// Steps made before this one.
+    pub step: usize,
+    /// What the sampler had asked to be revealed for this pass; empty for the step's first pass.
+    pub revealed: &'a [(Slot, TokenId)],
+    /// How many probes of this step were answered before this pass.
+    pub probes: usize,
+}
+
+impl StepView<'_> {
+    /// |M|: the number of candidates.
+    pub fn len(&self) -> usize {
+        self.candidates.stats.len()
+    }
+
+    /// Whether there is nothing to choose from; never in a decode.
+    pub fn is_empty(&self) -> bool {
+        self.candidates.stats.is_empty()
+    }
+
+    /// Every candidate.
+    pub fn slots(&self) -> impl Iterator<Item = Slot> + Clone + use<> {
+        (0..self.len()).map(Slot)
+    }
+
+    /// The statistics of a candidate.
+    pub fn stats(&self, slot: Slot) -> &RowStats {
+        &self.candidates.stats[slot.0]
+    }
+
+    /// c of a candidate.
+    pub fn confidence(&self, slot: Slot) -> f64 {
+        self.stats(slot).confidence
+    }
+
+    /// Where a candidate stands in the canvas.
+    pub fn position(&self, slot: Slot) -> usize {
+        self.candidates.positions[slot.0]
+    }
+
+    /// The wide row of a candidate.
+    pub fn row(&self, slot: Slot) -> usize {
+        match self.wide.positions.len() == self.len() {
+            true => slot.0,
+            false => {
+                self.wide.positions.binary_search(&self.position(slot)).expect("every scope contains the candidates")
+            }
+        }
+    }
+
+    /// p(. | candidate). `[vocab]`
+    pub fn distribution(&self, slot: Slot) -> &[f32] {
+        self.distributions.expect("the sampler asked for distributions").row(self.row(slot))
+    }
+
+    /// Attention among the candidates; rows and columns are slots.
+    pub fn attention(&self) -> &Attention {
+        self.candidates.attention.expect("the sampler asked for attention")
+    }
+
+    /// Whether `position` is open in the canvas this pass saw.
+    pub fn is_masked(&self, position: usize) -> bool {
+        self.tokens[position] == self.mask_id
+    }
+
+    /// The surest candidate; ties go to the lower position.
+    pub fn surest(&self) -> Slot {
+        self.best(|slot| self.confidence(slot))
+    }
+
+    /// The candidate with the largest key; ties go to the lower position.
+    pub fn best(&self, key: impl Fn(Slot) -> f64) -> Slot {
+        let best = self.slots().reduce(|best, slot| if key(slot) > key(best) { slot } else { best });
+        best.expect("a step has candidates")
+    }
+
+    /// A uniform number in (0, 1) for a candidate, the same whoever else is being decoded.
+    pub fn noise(&self, slot: Slot) -> f64 {
+        self.noise_at(self.position(slot))
+    }
+
+    /// The same, for any position.
+    pub fn noise_at(&self, position: usize) -> f64 {
+        Uniforms::new(self.job.seed, Purpose::Order, self.step, position).uniform()
+    }
+
+    /// The step's own random numbers; each `stream` is independent of the others.
+    pub(crate) fn coin(&self, stream: usize) -> Uniforms {
+        Uniforms::new(self.job.seed, Purpose::Coin, self.step, stream)
+    }
+
+    /// Refuses numbers no sampler may rank, and a view that lacks what the sampler needs. After this, samplers may
+    /// index freely.
+    pub(crate) fn check(&self, needs: &Needs) -> Result<()> {
+        let n = self.wide.positions.len();
+        if self.candidates.positions.is_empty() {
+            return Err(Error::NoCandidates);
+        }
+        let length = |what, got, because| match got == n {
+            true => Ok(()),
+            false => Err(Error::Length { what, want: n, got, because }),
+        };
+        length("rows", self.wide.stats.len(), "one per asked position")?;
+        check_stats(self.wide.stats)?;
+        if needs.attention.is_some() {
+            let attention = self.wide.attention.ok_or(Error::Missing { what: "attention" })?;
+            length("attention", attention.len(), "one row per asked position")?;
+            attention.check()?;
+        }
+        if needs.distributions {
+            let p = self.distributions.ok_or(Error::Missing { what: "distributions" })?;
+            length("distributions", p.len(), "one per asked position")?;
+            p.check()?;
+        }
+        Ok(())
+    }
+}
+
+fn check_stats(stats: &[RowStats]) -> Result<()> {
+    // Rounding may carry a probability past its end; a mistake carries it further.
+    const SLACK: f64 = 1e-6;
+    for (index, row) in stats.iter().enumerate() {
+        let fields = [
+            ("confidence", row.confidence, 1.0),
+            ("uncertainty", row.uncertainty, 1.0),
+            ("margin", row.margin, 1.0),
+            ("entropy", row.entropy, f64::INFINITY),
+        ];
+        for (what, value, most) in fields {
+            if !value.is_finite() {
+                return Err(Error::NotFinite { what, index, value });
+            }
+            if value < -SLACK || value > most + SLACK {
+                let limit = if most == 1.0 { "between 0 and 1" } else { "0 or more (nats)" };
+                return Err(Error::BadValue { what, index, value, limit });
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,1 +1,45 @@
-fn main() {}
+//! The `cofill` command: arguments in, one function per command.
+//!
+//! stdout is the answer, stderr the rest. Exit codes: 0 it worked, 1 the run failed (or two traces differ), 2 the request was wrong.
+
+mod fail;
+mod generate;
+mod model;
+mod samplers;
+mod select;
+mod show;
+mod trace;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Decide which masked positions may be committed together.
+///
+/// cofill runs masked diffusion language models and their samplers: ADAS, the samplers it improves, and its rivals.
+#[derive(Parser)]
+#[command(name = "cofill", version, arg_required_else_help = true, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Generate(generate::Args),
+    Select(select::Args),
+    Samplers(samplers::Args),
+    Trace(trace::Args),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Generate(args) => generate::run(&args),
+        Command::Select(args) => select::run(&args),
+        Command::Samplers(args) => samplers::run(&args),
+        Command::Trace(args) => trace::run(&args),
+    };
+    match done {
+        Ok(code) => code,
+        Err(fail) => fail.report(),
+    }
+}

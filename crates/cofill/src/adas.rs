@@ -65,8 +65,10 @@ impl Ranking for AttentionDiscounted {
 
     fn score(&mut self, view: &StepView<'_>, scores: &mut Vec<f64>) {
         self.base.score(view, scores);
-        let uncertainty = view.candidates.stats.iter().map(|row| row.uncertainty);
-        self.mean_uncertainty = uncertainty.sum::<f64>() / view.len() as f64;
+        if self.ad.weight == Weight::Mean {
+            let uncertainty = view.candidates.stats.iter().map(|row| row.uncertainty);
+            self.mean_uncertainty = uncertainty.sum::<f64>() / view.len() as f64;
+        }
     }
 
     fn discount<'a>(&'a self, view: &'a StepView<'_>, s: Slot) -> Option<Discount<'a>> {

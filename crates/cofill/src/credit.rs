@@ -66,7 +66,7 @@ impl Credit {
 
 impl Sampler for Credit {
     fn needs(&self) -> Needs {
-        Needs { distributions: true, ..Needs::default() }
+        Needs { distributions: true, history: true, ..Needs::default() }
     }
 
     fn begin(&mut self, job: &Job) -> Result<usize> {

@@ -174,7 +174,7 @@ impl Decode {
             self.nfe += 1;
             return Ok(None);
         }
-        let step = self.apply(verdict)?;
+        let step = self.apply(&verdict)?;
         self.nfe += 1;
         self.step += 1;
         self.block.step += 1;
@@ -222,9 +222,9 @@ impl Decode {
     }
 
     /// Changes the canvas and says what changed.
-    fn apply(&mut self, verdict: Verdict) -> Result<Step> {
+    fn apply(&mut self, verdict: &Verdict) -> Result<Step> {
         let Revision { picks, remask } = &self.revision;
-        if verdict == Verdict::Commit && picks.is_empty() && remask.is_empty() {
+        if *verdict == Verdict::Commit && picks.is_empty() && remask.is_empty() {
             return Err(Error::NothingSelected { step: self.step });
         }
         let n_masked = self.canvas.n_masked();

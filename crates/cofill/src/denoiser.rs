@@ -91,6 +91,10 @@ pub struct Needs {
     pub attention: Option<Layers>,
     /// Whole distributions.
     pub distributions: bool,
+    /// Every step of the decode, in order: it remembers earlier ones.
+    pub history: bool,
+    /// Forwards beyond one a step, on canvases of its own making.
+    pub probes: bool,
 }
 
 impl Needs {
@@ -108,6 +112,8 @@ impl Needs {
             margin: self.margin || other.margin,
             attention,
             distributions: self.distributions || other.distributions,
+            history: self.history || other.history,
+            probes: self.probes || other.probes,
         })
     }
 }

@@ -136,6 +136,20 @@ pub enum Error {
         /// The field.
         what: &'static str,
     },
+    /// The sampler looks at more than the one step that is given.
+    #[error("this sampler needs {what}, and one step has none; run a whole decode with it (`cofill generate`)")]
+    NeedsDecode {
+        /// What else it looks at.
+        what: &'static str,
+    },
+    /// Candidates that are no set of positions.
+    #[error("`candidates` must ascend and stay below {below}, the number of confidences, but {given:?} was given")]
+    BadCandidates {
+        /// The number of positions.
+        below: usize,
+        /// What was given.
+        given: Vec<usize>,
+    },
     /// A row of logits that has no probability mass to give.
     #[error("no token can be proposed at position {position}: every logit but the mask's is -inf")]
     NothingToPropose {

@@ -51,7 +51,9 @@ impl Sampler for Greedy {
         }
         self.scores.clear();
         self.ranking.score(view, &mut self.scores);
-        if let Some(index) = self.scores.iter().position(|u| !u.is_finite()) {
+        // No early exit, so that the common case is one vectorised pass.
+        if !self.scores.iter().fold(true, |finite, u| finite & u.is_finite()) {
+            let index = self.scores.iter().position(|u| !u.is_finite()).expect("found above");
             return Err(Error::NotFinite { what: "score", index, value: self.scores[index] });
         }
         self.utility.clone_from(&self.scores);
@@ -100,46 +102,56 @@ impl Greedy {
 }
 
 const LANES: usize = 8;
+const BLOCK: usize = 64;
 
 /// u_i −= weight · toward_i, and the leftmost largest of the result, in one pass. `None` when all are chosen.
 fn discount_and_argmax(utility: &mut [f64], discount: Discount<'_>) -> Option<usize> {
-    let mut max = [f64::NEG_INFINITY; LANES];
-    let (chunks, rest) = utility.as_chunks_mut::<LANES>();
-    let (toward, toward_rest) = discount.toward.as_chunks::<LANES>();
-    for (u, a) in chunks.iter_mut().zip(toward) {
-        for lane in 0..LANES {
-            u[lane] -= discount.weight * a[lane];
-            max[lane] = if u[lane] > max[lane] { u[lane] } else { max[lane] };
+    let mut best = Best::NONE;
+    for (block, (u, toward)) in utility.chunks_mut(BLOCK).zip(discount.toward.chunks(BLOCK)).enumerate() {
+        for (u, a) in u.iter_mut().zip(toward) {
+            *u -= discount.weight * a;
         }
+        best.see(block, u);
     }
-    for (u, a) in rest.iter_mut().zip(toward_rest) {
-        *u -= discount.weight * a;
-        max[0] = if *u > max[0] { *u } else { max[0] };
-    }
-    leftmost(utility, max)
+    best.leftmost(utility)
 }
 
 /// The leftmost largest; `None` when all are −∞.
 fn argmax(values: &[f64]) -> Option<usize> {
-    let mut max = [f64::NEG_INFINITY; LANES];
-    let (chunks, rest) = values.as_chunks::<LANES>();
-    for v in chunks {
-        for lane in 0..LANES {
-            max[lane] = if v[lane] > max[lane] { v[lane] } else { max[lane] };
-        }
-    }
-    for v in rest {
-        max[0] = if *v > max[0] { *v } else { max[0] };
-    }
-    leftmost(values, max)
+    let mut best = Best::NONE;
+    values.chunks(BLOCK).enumerate().for_each(|(block, v)| best.see(block, v));
+    best.leftmost(values)
 }
 
-/// Lanes make the pass vectorise, but lose where the largest stood; a second look finds the first.
-fn leftmost(values: &[f64], lanes: [f64; LANES]) -> Option<usize> {
-    let max = lanes.into_iter().fold(f64::NEG_INFINITY, f64::max);
-    match max > f64::NEG_INFINITY {
-        true => values.iter().position(|&v| v == max),
-        false => None,
+/// The first block that holds the largest value. Lanes let the search vectorise but forget where the largest stood; a
+/// second look at one block finds it.
+struct Best {
+    value: f64,
+    block: usize,
+}
+
+impl Best {
+    const NONE: Best = Best { value: f64::NEG_INFINITY, block: 0 };
+
+    fn see(&mut self, block: usize, values: &[f64]) {
+        let larger = |a: f64, b: f64| if a > b { a } else { b }; // one instruction; NaN never gets here
+        let mut lanes = [f64::NEG_INFINITY; LANES];
+        let (chunks, rest) = values.as_chunks::<LANES>();
+        for v in chunks {
+            lanes = std::array::from_fn(|lane| larger(v[lane], lanes[lane]));
+        }
+        let value = lanes.iter().chain(rest).copied().fold(f64::NEG_INFINITY, larger);
+        if value > self.value {
+            *self = Best { value, block };
+        }
+    }
+
+    fn leftmost(&self, values: &[f64]) -> Option<usize> {
+        let start = self.block * BLOCK;
+        match self.value > f64::NEG_INFINITY {
+            true => values[start..].iter().position(|&v| v == self.value).map(|i| start + i),
+            false => None,
+        }
     }
 }
 
@@ -150,7 +162,7 @@ mod tests {
 
     #[test]
     fn argmax_is_the_leftmost_largest_for_every_length() {
-        for n in 0..40 {
+        for n in (0..40).chain([64, 65, 128, 200]) {
             for at in 0..n {
                 let mut values = vec![1.0; n];
                 values[at] = 2.0;

@@ -71,7 +71,7 @@ impl Klass {
 
 impl Sampler for Klass {
     fn needs(&self) -> Needs {
-        Needs { scope: Scope::Masked, distributions: true, ..Needs::default() }
+        Needs { scope: Scope::Masked, distributions: true, history: true, ..Needs::default() }
     }
 
     fn begin(&mut self, job: &Job) -> Result<usize> {

@@ -82,7 +82,7 @@ impl Test {
 
 impl Sampler for Punt {
     fn needs(&self) -> Needs {
-        Needs { distributions: true, ..Needs::default() }
+        Needs { distributions: true, probes: true, ..Needs::default() }
     }
 
     fn begin(&mut self, job: &Job) -> Result<usize> {

@@ -1,8 +1,8 @@
 //! A step from bare numbers: how unit tests and `cofill select` show a sampler one forward pass without a model.
 
 use crate::{
-    Attention, Block, Distributions, Error, Job, Needs, Picks, Policy, Result, Revision, RowStats, Rows, Scope,
-    StepView, TokenId, Verdict,
+    Attention, Block, Distributions, Error, Job, Needs, Picks, Policy, Result, Revision, RowStats, Rows, SamplerSpec,
+    Scope, StepView, TokenId, Verdict,
 };
 
 /// One step's numbers, owned. Everything but the confidences is optional.
@@ -83,10 +83,14 @@ impl Snapshot {
         self
     }
 
-    /// What a sampler that sees only this step commits.
-    pub fn select(&self, spec: &crate::SamplerSpec) -> Result<Picks> {
+    /// What a sampler that sees only this step commits. Refuses samplers that need more than one.
+    pub fn select(&self, spec: &SamplerSpec) -> Result<Picks> {
         let mut policy = spec.build()?;
-        self.ask(&mut policy)
+        match policy.needs() {
+            needs if needs.history => Err(Error::NeedsDecode { what: "the steps before this one" }),
+            needs if needs.probes => Err(Error::NeedsDecode { what: "further forward passes" }),
+            _ => self.ask(&mut policy),
+        }
     }
 
     /// Shows the step to a sampler that lives on, for those that remember.
@@ -104,9 +108,11 @@ impl Snapshot {
         }
         let verdict = self.view(&needs, |view| policy.step(view, &mut revision))?;
         match verdict {
-            Verdict::Commit if !revision.remask.is_empty() => Err(Error::Missing { what: "a canvas to remask" }),
+            Verdict::Commit if !revision.remask.is_empty() => {
+                Err(Error::NeedsDecode { what: "a canvas it may mask again" })
+            }
             Verdict::Commit | Verdict::Wait => Ok(revision.picks),
-            Verdict::Probe(_) => Err(Error::Missing { what: "further forward passes" }),
+            Verdict::Probe(_) => Err(Error::NeedsDecode { what: "further forward passes" }),
         }
     }
 
@@ -121,7 +127,7 @@ impl Snapshot {
     }
 
     /// Runs `f` on the step as a sampler sees it.
-    fn view<T>(&self, needs: &Needs, f: impl FnOnce(&StepView<'_>) -> Result<T>) -> Result<T> {
+    pub fn view<T>(&self, needs: &Needs, f: impl FnOnce(&StepView<'_>) -> Result<T>) -> Result<T> {
         const MASK: TokenId = TokenId::MAX;
         let job = self.job()?;
         let n = self.confidence.len();
@@ -151,7 +157,7 @@ impl Snapshot {
             Some(slots) => {
                 let in_order = slots.windows(2).all(|w| w[0] < w[1]) && slots.iter().all(|&i| i < n);
                 if !in_order {
-                    return Err(Error::Missing { what: "candidates in ascending order, within the confidences" });
+                    return Err(Error::BadCandidates { below: n, given: slots.clone() });
                 }
                 slots.clone()
             }

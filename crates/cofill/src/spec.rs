@@ -177,6 +177,17 @@ impl Entry {
         words.chain(self.options.iter().map(|option| format!("@{}=", option.name))).collect()
     }
 
+    /// The sampler with its defaults, and 1 for what has none.
+    pub fn example(&'static self) -> SamplerSpec {
+        let value = |param: &Param| param.default.unwrap_or(1.0);
+        let values = Values {
+            params: self.params.iter().map(value).collect(),
+            flags: self.flags.iter().map(|group| group[0]).collect(),
+            options: self.options.iter().map(value).collect(),
+        };
+        SamplerSpec { entry: self, values, discount: None }
+    }
+
     fn parse_params(&self, text: Option<&str>) -> Result<Vec<f64>> {
         let form = self.form();
         let given: Vec<&str> = text.map(|text| text.split(',').collect()).unwrap_or_default();

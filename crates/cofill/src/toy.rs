@@ -225,8 +225,8 @@ impl Denoiser for Toy {
 /// The n-th couple. Its first word is `table[0].0` with probability x, its second `table[2].1` with y < x, never both; `slack`
 /// mixes in the product of the marginals, which loosens the couple and leaves the marginals as they are.
 fn couple(table: &[(usize, usize); 5], n: usize) -> Vec<f64> {
-    let x = 0.5 - 0.019 * (n % 7) as f64 - 0.0003 * (n % 61) as f64;
-    let y = x - 0.03;
+    let x = 0.48 - 0.019 * (n % 7) as f64 - 0.0003 * (n % 61) as f64;
+    let y = x - 0.006;
     let weights = [0.54 * x, 0.46 * x, 0.53 * y, 0.47 * y, 1.0 - x - y];
     let mut joint = vec![0.0; V * V];
     for ((a, b), weight) in table.iter().zip(weights) {

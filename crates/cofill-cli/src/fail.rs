@@ -1,0 +1,77 @@
+//! How a command fails: the request was wrong, or the run was.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+/// What every command returns.
+pub(crate) type Done<T = ExitCode> = Result<T, Fail>;
+
+/// A failure and whose it is.
+#[derive(Debug)]
+pub(crate) enum Fail {
+    /// The user's: exit code 2.
+    Request(anyhow::Error),
+    /// Ours, the model's or the machine's: exit code 1.
+    Run(anyhow::Error),
+}
+
+impl Fail {
+    /// A wrong request, in words.
+    pub(crate) fn request(message: impl Into<String>) -> Fail {
+        Fail::Request(anyhow::Error::msg(message.into()))
+    }
+
+    /// Prints the failure and gives its exit code.
+    pub(crate) fn report(self) -> ExitCode {
+        let (error, code) = match self {
+            Fail::Request(error) => (error, 2),
+            Fail::Run(error) => (error, 1),
+        };
+        if is_broken_pipe(&error) {
+            // Whoever read our answer has seen enough: `cofill samplers | head -3`.
+            return ExitCode::SUCCESS;
+        }
+        error_line(&format!("{error:#}"));
+        ExitCode::from(code)
+    }
+}
+
+/// `error: ...` on stderr, with colour where there is some.
+pub(crate) fn error_line(message: &str) {
+    let red = anstyle::AnsiColor::Red.on_default().bold();
+    // Nobody is left to tell when stderr is gone.
+    let _ = writeln!(anstream::stderr(), "{red}error:{red:#} {message}");
+}
+
+/// `warning: ...` on stderr.
+pub(crate) fn warning_line(message: &str) {
+    let yellow = anstyle::AnsiColor::Yellow.on_default().bold();
+    let _ = writeln!(anstream::stderr(), "{yellow}warning:{yellow:#} {message}");
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let io = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>());
+    io.is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+impl From<std::io::Error> for Fail {
+    fn from(error: std::io::Error) -> Fail {
+        Fail::Run(error.into())
+    }
+}
+
+impl From<serde_json::Error> for Fail {
+    fn from(error: serde_json::Error) -> Fail {
+        Fail::Run(error.into())
+    }
+}
+
+/// A model that fails is a failed run; everything else this library refuses was asked for.
+impl From<cofill::Error> for Fail {
+    fn from(error: cofill::Error) -> Fail {
+        match error {
+            cofill::Error::Denoiser(_) | cofill::Error::Stalled { .. } => Fail::Run(error.into()),
+            _ => Fail::Request(error.into()),
+        }
+    }
+}

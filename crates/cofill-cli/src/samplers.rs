@@ -1,0 +1,113 @@
+//! `cofill samplers`: every sampler there is, as a table.
+
+use crate::fail::Done;
+use cofill::spec::Entry;
+use cofill::{Needs, REGISTRY, Scope};
+use serde_json::{Value, json};
+use std::io::Write;
+use std::process::ExitCode;
+
+/// List every sampler: how it is written, what it needs, where it comes from.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// One JSON object per sampler.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Done {
+    let mut out = anstream::stdout().lock();
+    if args.json {
+        for entry in REGISTRY {
+            writeln!(out, "{}", object(entry)?)?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let header = ["FORM", "WHAT IT DOES", "NEEDS", "+ad", "DEFAULTS", "SOURCE"].map(String::from);
+    let mut rows = vec![header];
+    for entry in REGISTRY {
+        rows.push([
+            entry.form(),
+            entry.about.into(),
+            needs(entry)?.join(", "),
+            if entry.discountable { "yes".into() } else { String::new() },
+            defaults(entry),
+            entry.source.into(),
+        ]);
+    }
+    table(&mut out, &rows)?;
+    writeln!(out, "\nOptions")?;
+    for (options, names) in options() {
+        writeln!(out, "  {options}\n      {names}")?;
+    }
+    writeln!(out, "  +ad[:ALPHA][@layer=first|middle|last|N][@weight=self|mask], default +ad:40")?;
+    writeln!(out, "      on every sampler with a yes above")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn object(entry: &'static Entry) -> Done<Value> {
+    let param = |p: &cofill::spec::Param| json!({"name": p.name, "range": p.range(), "default": p.default});
+    Ok(json!({
+        "name": entry.name,
+        "form": entry.form(),
+        "about": entry.about,
+        "parameters": entry.params.iter().map(param).collect::<Vec<_>>(),
+        "options": entry.option_forms(),
+        "needs": needs(entry)?,
+        "discountable": entry.discountable,
+        "source": entry.source,
+    }))
+}
+
+/// In words, what a sampler must be shown beyond confidences.
+fn needs(entry: &'static Entry) -> Done<Vec<String>> {
+    let policy = entry.example().build()?;
+    let Needs { scope, entropy, margin, attention, distributions, history, probes } = policy.needs();
+    let mut words = Vec::new();
+    let mut say = |needed: bool, word: String| {
+        if needed {
+            words.push(word);
+        }
+    };
+    say(entropy, "entropy".into());
+    say(margin, "margin".into());
+    say(attention.is_some(), format!("attention ({})", attention.map(|a| a.to_string()).unwrap_or_default()));
+    say(distributions, "distributions".into());
+    say(scope > Scope::Candidates, format!("{scope:?} rows").to_lowercase());
+    say(history, "earlier steps".into());
+    say(probes, "extra forwards".into());
+    say(matches!(policy, cofill::Policy::Remasks(_)), "remasking".into());
+    if words.is_empty() {
+        words.push("confidence".into());
+    }
+    Ok(words)
+}
+
+fn defaults(entry: &Entry) -> String {
+    let given = entry.params.iter().chain(entry.options).filter_map(|p| Some((p.name, p.default?)));
+    given.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
+}
+
+/// Each set of options, and the samplers that have it.
+fn options() -> Vec<(String, String)> {
+    let mut sets: Vec<(String, String)> = Vec::new();
+    for entry in REGISTRY.iter().filter(|entry| !entry.option_forms().is_empty()) {
+        let options = entry.option_forms().join(" ");
+        match sets.iter_mut().find(|(known, _)| *known == options) {
+            Some((_, names)) => *names += &format!(", {}", entry.name),
+            None => sets.push((options, entry.name.into())),
+        }
+    }
+    sets
+}
+
+/// Columns as wide as their widest cell; the last one is not padded.
+fn table<const N: usize>(out: &mut impl Write, rows: &[[String; N]]) -> std::io::Result<()> {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: [usize; N] = std::array::from_fn(width);
+    for row in rows {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
+        writeln!(out, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,139 @@
+//! The canvas being filled, for people: colour by confidence, the newest commits marked.
+//!
+//! On a terminal the picture is redrawn in place; elsewhere every step is one plain line. It goes to stderr, because the answer
+//! goes to stdout.
+
+use cofill::{Canvas, Step};
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+/// Draws steps as they happen.
+pub(crate) struct Show {
+    cells: Vec<Cell>,
+    live: bool,
+    drawn: usize, // lines of the last picture
+    nfe: usize,
+}
+
+#[derive(Clone)]
+struct Cell {
+    text: String,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    Fixed,
+    Masked,
+    Committed { confidence: f64, new: bool },
+}
+
+/// How long a picture stays before the next one replaces it.
+const FRAME: Duration = Duration::from_millis(90);
+
+impl Show {
+    /// Starts from a canvas; `pieces` are the texts of its tokens.
+    pub(crate) fn new(canvas: &Canvas, pieces: &[String]) -> Show {
+        let cell = |(position, text): (usize, &String)| match canvas.is_masked(position) {
+            true => Cell { text: "_".into(), state: State::Masked },
+            false => Cell { text: text.clone(), state: State::Fixed },
+        };
+        let cells = pieces.iter().enumerate().map(cell).collect();
+        Show { cells, live: std::io::stderr().is_terminal(), drawn: 0, nfe: 0 }
+    }
+
+    /// Draws a step; `pieces` are the texts of its commits.
+    pub(crate) fn step(&mut self, step: &Step, pieces: &[String]) -> std::io::Result<()> {
+        for cell in &mut self.cells {
+            if let State::Committed { new, .. } = &mut cell.state {
+                *new = false;
+            }
+        }
+        for (commit, text) in step.commits.iter().zip(pieces) {
+            let state = State::Committed { confidence: commit.confidence, new: true };
+            self.cells[commit.position] = Cell { text: text.clone(), state };
+        }
+        for &position in &step.remasked {
+            self.cells[position] = Cell { text: "_".into(), state: State::Masked };
+        }
+        self.nfe += step.forwards;
+        let mut err = anstream::stderr().lock();
+        if self.live {
+            self.redraw(&mut err, step)?;
+            std::thread::sleep(FRAME);
+        } else {
+            writeln!(err, "{}  {}", self.status(step), self.plain())?;
+        }
+        Ok(())
+    }
+
+    fn status(&self, step: &Step) -> String {
+        let mut status = format!("step {:>3}  nfe {:>3}  masked {:>3}", step.step, self.nfe, step.n_masked);
+        if step.forced {
+            status += "  forced";
+        }
+        status
+    }
+
+    /// Masks are `_`, the newest commits stand in brackets.
+    fn plain(&self) -> String {
+        let text = |cell: &Cell| match cell.state {
+            State::Committed { new: true, .. } => format!("[{}]", cell.text),
+            _ => cell.text.clone(),
+        };
+        self.cells.iter().map(text).collect::<Vec<_>>().join(" ")
+    }
+
+    fn redraw(&mut self, err: &mut impl Write, step: &Step) -> std::io::Result<()> {
+        let width = terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0)).max(20);
+        let mut lines = vec![self.status(step)];
+        if let Some(d) = step.deferred {
+            let name = |position: usize| format!("{position} `{}`", self.cells[position].text);
+            let why = format!("  deferred {} (confidence {:.2}): attends to {}", d.position, d.confidence, name(d.by));
+            lines.push(why.chars().take(width - 1).collect());
+        } else {
+            lines.push(String::new());
+        }
+        let (mut line, mut used) = (String::new(), 0);
+        for cell in &self.cells {
+            let length = cell.text.chars().count() + 1;
+            if used + length >= width {
+                lines.push(std::mem::take(&mut line));
+                used = 0;
+            }
+            line += &cell.painted();
+            line.push(' ');
+            used += length;
+        }
+        lines.push(line);
+        if self.drawn > 0 {
+            write!(err, "\x1b[{}A\x1b[J", self.drawn)?; // back to the top of the last picture
+        }
+        for line in &lines {
+            writeln!(err, "{line}")?;
+        }
+        self.drawn = lines.len();
+        err.flush()
+    }
+}
+
+impl Cell {
+    fn painted(&self) -> String {
+        use anstyle::{AnsiColor, Style};
+        let style = match self.state {
+            State::Fixed => Style::new(),
+            State::Masked => AnsiColor::BrightBlack.on_default(),
+            State::Committed { confidence, new } => {
+                let colour = match confidence {
+                    c if c >= 0.9 => AnsiColor::Green,
+                    c if c >= 0.6 => AnsiColor::Cyan,
+                    c if c >= 0.4 => AnsiColor::Yellow,
+                    _ => AnsiColor::Red,
+                };
+                let style = colour.on_default();
+                if new { style.bold().underline() } else { style }
+            }
+        };
+        format!("{style}{}{style:#}", self.text)
+    }
+}

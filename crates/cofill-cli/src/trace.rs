@@ -1,0 +1,115 @@
+//! `cofill trace`: look at what a decode did, without the model.
+
+use crate::fail::{Done, Fail};
+use crate::show::Show;
+use anyhow::Context;
+use cofill::Trace;
+use cofill::trace_diff::diff;
+use serde_json::json;
+use std::fs::File;
+use std::io::{BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Replay a trace, or find where two part.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Show a decode again, step by step.
+    Replay {
+        /// Written by `cofill generate --trace`.
+        file: PathBuf,
+        /// Print the replayed canvas and its steps as one JSON object instead.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Find the first divergence of two decodes, and why. Exit code 1 when they differ.
+    Diff {
+        /// The first trace, A.
+        a: PathBuf,
+        /// The second trace, B.
+        b: PathBuf,
+    },
+}
+
+pub(crate) fn run(args: &Args) -> Done {
+    match &args.command {
+        Command::Replay { file, json } => replay(&read(file)?, *json),
+        Command::Diff { a, b } => compare((a, &read(a)?), (b, &read(b)?)),
+    }
+}
+
+fn read(path: &Path) -> Done<Trace> {
+    let name = || format!("`{}`", path.display());
+    let file = File::open(path).with_context(name).map_err(Fail::Request)?;
+    Trace::read(BufReader::new(file)).with_context(name).map_err(Fail::Request)
+}
+
+fn replay(trace: &Trace, as_json: bool) -> Done {
+    let mut canvas = trace.canvas();
+    let named = trace.header.pieces.len() == trace.header.tokens.len();
+    let mut pieces: Vec<String> = match named {
+        true => trace.header.pieces.clone(),
+        false => trace.header.tokens.iter().map(ToString::to_string).collect(),
+    };
+    let mut show = Show::new(&canvas, &pieces);
+    for traced in &trace.steps {
+        let step = &traced.step;
+        let texts: Vec<String> = match traced.pieces.len() == step.commits.len() {
+            true => traced.pieces.clone(),
+            false => step.commits.iter().map(|commit| commit.token.to_string()).collect(),
+        };
+        if !as_json {
+            show.step(step, &texts)?;
+        }
+        step.apply(&mut canvas)?;
+        for (commit, text) in step.commits.iter().zip(texts) {
+            pieces[commit.position] = text;
+        }
+        for &position in &step.remasked {
+            pieces[position] = "[MASK]".into();
+        }
+    }
+    let mut out = std::io::stdout().lock();
+    let text = pieces.join(" ");
+    if as_json {
+        let steps: Vec<_> = trace.steps.iter().map(|traced| &traced.step).collect();
+        writeln!(out, "{}", json!({"tokens": canvas.tokens(), "text": text, "nfe": trace.nfe(), "steps": steps}))?;
+    } else {
+        writeln!(out, "{text}")?;
+        let state = if trace.end.is_some() { "" } else { "  (interrupted)" };
+        let header = &trace.header;
+        writeln!(anstream::stderr(), "{}  {}  {} forwards{state}", header.model, header.sampler, trace.nfe())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn compare((a_path, a): (&Path, &Trace), (b_path, b): (&Path, &Trace)) -> Done {
+    let mut out = std::io::stdout().lock();
+    for (name, path, trace) in [("A", a_path, a), ("B", b_path, b)] {
+        let steps = trace.steps.len();
+        writeln!(
+            out,
+            "{name}  {}  {}  {} steps, {} forwards",
+            path.display(),
+            trace.header.sampler,
+            steps,
+            trace.nfe()
+        )?;
+    }
+    match diff(a, b) {
+        None => {
+            writeln!(out, "the same after every step")?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Some(difference) => {
+            writeln!(out, "{difference}")?;
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}

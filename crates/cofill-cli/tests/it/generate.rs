@@ -1,0 +1,96 @@
+use crate::run::{run, run_with};
+use serde_json::json;
+
+#[test]
+fn top_k_breaks_couples_and_adas_does_not() {
+    let answer = |sampler: &str| run(&format!("generate --model toy -n 6 -s {sampler}")).is_fine().stdout.clone();
+    assert_eq!(answer("topk:2"), "Alan Kelly visited San City again\n");
+    assert_eq!(answer("topk:2+ad"), "Alan Turing visited San Diego again\n");
+}
+
+#[test]
+fn the_answer_as_json() {
+    let ran = run("generate --model toy -n 6 -s topk:4+ad --json");
+    let answer = ran.is_fine().json();
+    assert_eq!(answer["text"], "Alan Turing visited San Diego again");
+    assert_eq!((&answer["nfe"], &answer["finish"]), (&json!(2), &json!("complete")));
+    assert_eq!(answer["tokens"], json!([0, 4, 16, 8, 12, 21]));
+    let step = &answer["steps"][1];
+    assert_eq!(
+        (&step["positions"], &step["tokens"], &step["forced"]),
+        (&json!([1, 4]), &json!([4, 12]), &json!(false))
+    );
+    assert_eq!(step["confidence"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn the_picture_is_plain_when_piped_and_leaves_stdout_alone() {
+    let ran = run("generate -n 6 -s topk:2+ad --show");
+    assert_eq!(ran.is_fine().stdout, "Alan Turing visited San Diego again\n");
+    assert!(!ran.stderr.contains('\x1b'), "no colour when piped: {ran}");
+    let lines: Vec<&str> = ran.stderr.lines().collect();
+    assert_eq!(lines[0], "step   0  nfe   1  masked   6  _ _ [visited] _ _ [again]");
+    assert_eq!(lines[1], "step   1  nfe   2  masked   4  [Alan] _ visited [San] _ again");
+    assert_eq!(lines[2], "step   2  nfe   3  masked   2  Alan [Turing] visited San [Diego] again");
+    assert!(lines[3].starts_with("topk:2+ad:40  6 tokens in 3 forwards, 2.00 per forward"), "{ran}");
+}
+
+#[test]
+fn prompts_as_text_and_as_ids() {
+    let text = run_with(&["generate", "Grace Kelly likes", "-n", "3", "--json"], "");
+    let ids = run("generate --prompt-tokens 1,6,18 -n 3 --json");
+    assert_eq!(text.is_fine().json(), ids.is_fine().json());
+    assert!(text.json()["text"].as_str().unwrap().starts_with("Grace Kelly likes San"));
+}
+
+#[test]
+fn infill_keeps_what_is_given() {
+    let answer = run("generate --tokens M,4,M,11,M,20 --json -s eb:1").is_fine().json();
+    let tokens: Vec<u64> = serde_json::from_value(answer["tokens"].clone()).unwrap();
+    assert_eq!((tokens[1], tokens[3], tokens[5]), (4, 11, 20));
+    // Turing's first name is Alan, and what begins with New ends with York.
+    assert_eq!(answer["text"], "Alan Turing visited New York today");
+}
+
+#[test]
+fn seeds_decide_what_is_drawn() {
+    let draw = |seed: u64| run(&format!("generate -n 24 --temperature 1 --seed {seed}")).is_fine().stdout.clone();
+    assert_eq!(draw(1), draw(1));
+    assert_ne!(draw(1), draw(2));
+}
+
+#[test]
+fn a_cap_on_forwards_leaves_masks_and_says_so() {
+    let ran = run("generate -n 6 -s topk:1 --max-nfe 2 --json");
+    let answer = ran.is_fine().json();
+    assert_eq!((&answer["nfe"], &answer["finish"]), (&json!(2), &json!("capped")));
+    assert!(ran.stderr.contains("4 masks are left after --max-nfe 2"), "{ran}");
+}
+
+#[test]
+fn nothing_to_do_takes_no_forward() {
+    assert_eq!(run("generate -n 0 --json").is_fine().json()["nfe"], 0);
+    assert_eq!(run("generate --tokens 0,4 --json").is_fine().json()["nfe"], 0);
+}
+
+#[test]
+fn wrong_arguments_are_refused() {
+    run("generate -m gpt5").is_refused(&["unknown model `gpt5`", "--model", "`toy`"]);
+    run("generate -s topk:0").is_refused(&["K must be a whole number from 1", "0 was given", "topk:K"]);
+    run("generate -s topk:2+adx").is_refused(&["unknown suffix `+adx`"]);
+    run("generate -s klass+ad").is_refused(&["`klass` has no ranking", "`topk`"]);
+    run("generate -s topk:1+ad@layer=3").is_refused(&["layer 3 was asked for", "layers 0 to 0"]);
+    run("generate --block 0").is_refused(&["block length must be at least 1"]);
+    run("generate --temperature -1").is_refused(&["temperature must be a finite number, 0 or more", "-1"]);
+    run("generate --temperature nan").is_refused(&["temperature", "NaN"]);
+    run("generate --tokens 1,x,M").is_refused(&["`x` in --tokens", "token ids and M"]);
+    run("generate --tokens 1,99").is_refused(&["token 99 at position 1", "0 to 24"]);
+    run("generate --prompt-tokens 1,M").is_refused(&["`M` in --prompt-tokens"]);
+    run("generate --tokens 1 -n 3").is_refused(&["cannot be used with"]);
+    run("generate -n 100000").is_refused(&["100000 positions", "lower --length"]);
+    run("generate -n 12 --block 6 -s llada:5").is_refused(&["5 steps cannot be split over 2 blocks"]);
+    run("generate --trace /no/such/folder/t.jsonl").is_refused(&["--trace", "/no/such/folder/t.jsonl"]);
+    run_with(&["generate", "Hello world"], "").is_refused(&["`Hello`", "Lovelace"]);
+    run("generate --frobnicate").is_refused(&["--frobnicate"]);
+    run("frobnicate").is_refused(&["frobnicate"]);
+}

@@ -1,0 +1,17 @@
+//! The command as a user meets it: what is typed, what comes out where, and with which exit code.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+// Runs the binary; every test goes through it.
+mod run;
+
+// `cofill select`: good lines, every kind of bad line, the goldens from the command line.
+mod select;
+
+// `cofill generate`: the answer, the picture, JSON, wrong arguments.
+mod generate;
+
+// `cofill trace`: replay and diff.
+mod trace;
+
+// `cofill samplers` and the help texts, as snapshots.
+mod texts;

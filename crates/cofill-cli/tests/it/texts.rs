@@ -1,0 +1,39 @@
+use crate::run::run;
+
+#[test]
+fn the_table_of_samplers() {
+    insta::assert_snapshot!(run("samplers").is_fine().stdout);
+}
+
+#[test]
+fn every_sampler_as_json() {
+    let ran = run("samplers --json");
+    let objects: Vec<serde_json::Value> =
+        ran.is_fine().stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(objects.len(), cofill::REGISTRY.len());
+    let topk = &objects[0];
+    assert_eq!((topk["name"].as_str(), topk["discountable"].as_bool()), (Some("topk"), Some(true)));
+    assert!(objects.iter().all(|object| !object["source"].as_str().unwrap().is_empty()));
+}
+
+#[test]
+fn help_texts() {
+    for command in ["", "generate", "select", "trace", "samplers"] {
+        let ran = run(&format!("{command} --help"));
+        insta::assert_snapshot!(format!("help_{command}"), ran.is_fine().stdout);
+    }
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    use std::process::{Command, Stdio};
+    let mut child = Command::new(env!("CARGO_BIN_EXE_cofill"))
+        .args(["samplers"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take()); // as `| head -0` does
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0));
+}

@@ -1,0 +1,40 @@
+//! Times one `select` over the grid of `benches/workload.rs` and prints a JSON line per cell; `tools/bench_select.py` runs it next to
+//! NumPy.
+//!
+//! Run with: cargo run --release -p cofill --example time_select
+#![allow(clippy::print_stdout)]
+
+#[path = "../benches/workload.rs"]
+mod workload;
+
+use cofill::Revision;
+use std::time::Instant;
+use workload::{CHOSEN, MASKED, samplers, step};
+
+fn main() -> cofill::Result<()> {
+    for masked in MASKED {
+        let step = step(masked);
+        for chosen in CHOSEN {
+            for (rule, spec) in samplers(chosen) {
+                let mut policy = spec.build()?;
+                let needs = policy.needs();
+                let best = step.view(&needs, |view| {
+                    let mut revision = Revision::default();
+                    let mut best = f64::INFINITY;
+                    let repeats = 2_000_000 / (masked * chosen) + 1;
+                    for _ in 0..10 {
+                        let start = Instant::now();
+                        for _ in 0..repeats {
+                            std::hint::black_box(policy.step(std::hint::black_box(view), &mut revision)?);
+                        }
+                        best = best.min(start.elapsed().as_secs_f64() * 1e6 / repeats as f64);
+                    }
+                    assert_eq!(revision.picks.len(), chosen);
+                    Ok(best)
+                })?;
+                println!("{{\"rule\":\"{rule}\",\"masked\":{masked},\"chosen\":{chosen},\"us\":{best:.3}}}");
+            }
+        }
+    }
+    Ok(())
+}

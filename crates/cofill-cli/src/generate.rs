@@ -73,7 +73,8 @@ pub(crate) fn run(args: &Args) -> Done {
     let mut meter = Meter::default();
     while let Some(query) = decode.query() {
         let predictions = meter.model.time(|| model.denoiser.denoise(&[query]))?;
-        let Some(step) = meter.sampler.time(|| decode.absorb(&predictions[0]))? else { continue };
+        let prediction = predictions.first().context("the model answered no prediction").map_err(Fail::Run)?;
+        let Some(step) = meter.sampler.time(|| decode.absorb(prediction))? else { continue };
         let pieces: Vec<String> = step.commits.iter().map(|commit| model.piece(commit.token)).collect();
         if let Some(show) = &mut show {
             show.step(&step, &pieces)?;
@@ -196,9 +197,10 @@ fn report(args: &Args, model: &Model, decode: &Decode, start: &Canvas, steps: &[
     let per_forward = filled as f64 / decode.nfe().max(1) as f64;
     writeln!(
         anstream::stderr(),
-        "{}  {filled} tokens in {} forwards, {per_forward:.2} per forward; model {:.2} ms, sampler {:.2} ms",
+        "{}  {} in {}, {per_forward:.2} per forward; model {:.2} ms, sampler {:.2} ms",
         args.sampler,
-        decode.nfe(),
+        count(filled, "token"),
+        count(decode.nfe(), "forward"),
         meter.model.ms(),
         meter.sampler.ms(),
     )?;
@@ -207,6 +209,11 @@ fn report(args: &Args, model: &Model, decode: &Decode, start: &Canvas, steps: &[
         crate::fail::warning_line(&format!("{left} masks are left after --max-nfe {}; raise it", decode.nfe()));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// `1 token`, `2 tokens`.
+fn count(n: usize, noun: &str) -> String {
+    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
 /// `--json`.

@@ -13,13 +13,15 @@ use std::process::ExitCode;
 
 /// Choose positions from numbers on stdin: the sampler as a filter.
 ///
-/// Each line is one step: {"sampler":"topk:3+ad:40","confidence":[..],"entropy":[..],"attention":[[..]]}.
-/// Attention row = candidate (query), column = chosen (key). `entropy`, `margin`, `attention` and `distributions` are only
-/// needed when the sampler needs them (see `cofill samplers`). Optional: `candidates` (indices of the masked positions, when the
-/// arrays cover context too), `masks_at_start`, `seed`, `id` (given back).
-/// Each answer is {"selected":[..],"forced":false,"utility":[..]} in pick order.
+/// Each line is one step: {"sampler":"topk:3+ad:40","confidence":[..],"entropy":[..],"attention":[[..]]}
+///
+/// A row of `attention` is the candidate (query), a column the chosen position (key). `entropy`, `margin`, `attention` and
+/// `distributions` are needed only when the sampler needs them (`cofill samplers` says). Optional are `candidates` (the indices of
+/// the masked positions, when the arrays cover context too), `masks_at_start`, `seed`, and `id`, which is given back.
+///
+/// Each answer is {"selected":[..],"forced":false,"utility":[..]}, in pick order; a line that cannot be answered gets
+/// {"line":N,"error":".."} and makes the exit code 2.
 #[derive(clap::Args)]
-#[command(verbatim_doc_comment)]
 pub(crate) struct Args {
     /// The sampler of lines that name none.
     #[arg(short, long, value_name = "SPEC")]

@@ -39,7 +39,9 @@ impl Show {
             false => Cell { text: text.clone(), state: State::Fixed },
         };
         let cells = pieces.iter().enumerate().map(cell).collect();
-        Show { cells, live: std::io::stderr().is_terminal(), drawn: 0, nfe: 0 }
+        // Redrawing takes escape codes, which `NO_COLOR` and a plain terminal do not want.
+        let colour = anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
+        Show { cells, live: std::io::stderr().is_terminal() && colour, drawn: 0, nfe: 0 }
     }
 
     /// Draws a step; `pieces` are the texts of its commits.
@@ -85,7 +87,8 @@ impl Show {
     }
 
     fn redraw(&mut self, err: &mut impl Write, step: &Step) -> std::io::Result<()> {
-        let width = terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0)).max(20);
+        let (width, height) = terminal_size::terminal_size().map_or((80, 24), |(w, h)| (w.0.into(), h.0.into()));
+        let (width, height): (usize, usize) = (usize::max(width, 20), usize::max(height, 8));
         let mut lines = vec![self.status(step)];
         if let Some(d) = step.deferred {
             let name = |position: usize| format!("{position} `{}`", self.cells[position].text);
@@ -106,6 +109,11 @@ impl Show {
             used += length;
         }
         lines.push(line);
+        // What scrolled out of sight cannot be drawn over: of a tall canvas, show the end.
+        const STATUS: usize = 2;
+        if lines.len() >= height {
+            lines.drain(STATUS..lines.len() + STATUS + 1 - height);
+        }
         if self.drawn > 0 {
             write!(err, "\x1b[{}A\x1b[J", self.drawn)?; // back to the top of the last picture
         }

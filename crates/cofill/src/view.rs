@@ -178,6 +178,10 @@ impl StepView<'_> {
             let p = self.distributions.ok_or(Error::Missing { what: "distributions" })?;
             length("distributions", p.len(), "one per asked position")?;
             p.check()?;
+            if let Some(row) = self.wide.stats.iter().position(|row| row.token as usize >= p.vocab()) {
+                let (token, position) = (self.wide.stats[row].token, self.wide.positions[row]);
+                return Err(Error::UnknownToken { token, position, last: p.vocab() as TokenId - 1 });
+            }
         }
         Ok(())
     }

@@ -56,7 +56,7 @@ def incremental(c, h, a, rule, limit):
 
 
 def limits(chosen):
-    """As benches/workload.rs sets them."""
+    """As benches/workload sets them."""
     return {"topk": chosen, "fast": 0.5 * chosen + 0.25, "eb": chosen - 0.5}
 
 

@@ -4,7 +4,7 @@ use crate::fail::{Done, Fail};
 use crate::model::{Model, NAMES};
 use crate::show::Show;
 use anyhow::Context;
-use cofill::trace::{End, Header, TraceWriter, TracedStep, VERSION};
+use cofill::trace::{End, Header, TraceWriter, VERSION};
 use cofill::{Canvas, Decode, Finish, Proposal, SamplerSpec, Schedule, Step, TokenId};
 use serde::Serialize;
 use std::fs::File;
@@ -74,13 +74,13 @@ pub(crate) fn run(args: &Args) -> Done {
     while let Some(query) = decode.query() {
         let predictions = meter.model.time(|| model.denoiser.denoise(&[query]))?;
         let prediction = predictions.first().context("the model answered no prediction").map_err(Fail::Run)?;
-        let Some(step) = meter.sampler.time(|| decode.absorb(prediction))? else { continue };
-        let pieces: Vec<String> = step.commits.iter().map(|commit| model.piece(commit.token)).collect();
+        let Some(mut step) = meter.sampler.time(|| decode.absorb(prediction))? else { continue };
+        step.pieces = step.commits.iter().map(|commit| model.piece(commit.token)).collect();
         if let Some(show) = &mut show {
-            show.step(&step, &pieces)?;
+            show.step(&step, &step.pieces)?;
         }
         if let Some(trace) = &mut trace {
-            trace.step(&TracedStep { step: step.clone(), pieces })?;
+            trace.step(&step)?;
         }
         steps.push(step);
     }
@@ -92,22 +92,29 @@ pub(crate) fn run(args: &Args) -> Done {
 
 /// The model and the canvas that the arguments describe.
 fn prepare(args: &Args) -> Done<(Model, Canvas)> {
-    // The toy's mask is the same for every length, so a probe model tells it before the length is known.
-    let mask_id = Model::load(&args.model, 0)?.denoiser.mask_id();
-    let canvas = match (&args.tokens, &args.prompt_tokens, &args.prompt) {
-        (Some(ids), _, _) => Canvas::new(parse_ids("--tokens", ids, Some(mask_id))?, mask_id),
-        (_, Some(ids), _) => Canvas::prompt(&parse_ids("--prompt-tokens", ids, None)?, args.length, mask_id),
-        (_, _, Some(text)) => Canvas::prompt(&Model::load(&args.model, 0)?.encode(text)?, args.length, mask_id),
-        _ => Canvas::prompt(&[], args.length, mask_id),
+    // The toy's words are the same for every length, so an empty one can read the prompt before the length is known.
+    let empty = Model::load(&args.model, 0)?;
+    let mask_id = empty.denoiser.mask_id();
+    let (mut tokens, masks) = match (&args.tokens, &args.prompt_tokens, &args.prompt) {
+        (Some(ids), _, _) => (parse_ids("--tokens", ids, Some(mask_id))?, 0),
+        (_, Some(ids), _) => (parse_ids("--prompt-tokens", ids, None)?, args.length),
+        (_, _, Some(text)) => (empty.encode(text)?, args.length),
+        _ => (Vec::new(), args.length),
     };
-    let length = canvas.tokens().len();
     const MOST: usize = 8192;
+    let length = tokens.len().saturating_add(masks);
     if length > MOST {
         return Err(Fail::request(format!(
             "the canvas has {length} positions, but `{}` holds {MOST}; lower --length",
             args.model
         )));
     }
+    if args.tokens.is_none() && tokens.contains(&mask_id) {
+        let remedy = "give the whole canvas with --tokens and M";
+        return Err(Fail::request(format!("--prompt-tokens contains {mask_id}, which is the mask; {remedy}")));
+    }
+    tokens.resize(length, mask_id);
+    let canvas = Canvas::new(tokens, mask_id);
     let model = Model::load(&args.model, length)?;
     let last = model.denoiser.vocab() as TokenId - 1;
     let unknown = canvas.tokens().iter().position(|&token| token > last);

@@ -4,7 +4,7 @@
 //! gets an answer too (`{"line":..,"error":..}`, and the same on stderr); later lines are still processed.
 
 use crate::fail::{Done, Fail, error_line, warning_line};
-use cofill::{Attention, Distributions, SamplerSpec, Snapshot};
+use cofill::{Attention, SamplerSpec, Snapshot};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,9 +15,10 @@ use std::process::ExitCode;
 ///
 /// Each line is one step: {"sampler":"topk:3+ad:40","confidence":[..],"entropy":[..],"attention":[[..]]}
 ///
-/// A row of `attention` is the candidate (query), a column the chosen position (key). `entropy`, `margin`, `attention` and
-/// `distributions` are needed only when the sampler needs them (`cofill samplers` says). Optional are `candidates` (the indices of
-/// the masked positions, when the arrays cover context too), `masks_at_start`, `seed`, and `id`, which is given back.
+/// A row of `attention` is the candidate (query), a column the chosen position (key). `entropy`, `margin` and `attention` are
+/// needed only when the sampler needs them (`cofill samplers` says). Optional are `candidates` (the indices of the masked
+/// positions, when the arrays cover context too), `masks_at_start`, `seed` and `step` (for random orders), and `id`, which is
+/// given back. Samplers that look at more than one step are refused.
 ///
 /// Each answer is {"selected":[..],"forced":false,"utility":[..]}, in pick order; a line that cannot be answered gets
 /// {"line":N,"error":".."} and makes the exit code 2.
@@ -36,9 +37,9 @@ struct Step {
     entropy: Option<Vec<f64>>,
     margin: Option<Vec<f64>>,
     attention: Option<Vec<Vec<f64>>>,
-    distributions: Option<Vec<Vec<f32>>>,
     candidates: Option<Vec<usize>>,
     masks_at_start: Option<usize>,
+    step: Option<usize>,
     seed: Option<u64>,
     id: Option<Value>,
     #[serde(flatten)]
@@ -92,7 +93,7 @@ fn answer(line: &[u8], default: Option<&SamplerSpec>, warned: &mut BTreeSet<Stri
     let sampler = named.as_ref().or(default);
     let sampler = sampler.ok_or_else(|| anyhow::anyhow!("no `sampler` in the line, and no --sampler was given"))?;
 
-    let mut snapshot = Snapshot::new(&step.confidence).seed(step.seed.unwrap_or(0));
+    let mut snapshot = Snapshot::new(&step.confidence).seed(step.seed.unwrap_or(0)).step(step.step.unwrap_or(0));
     if let Some(entropy) = &step.entropy {
         snapshot = snapshot.entropy(entropy);
     }
@@ -101,16 +102,6 @@ fn answer(line: &[u8], default: Option<&SamplerSpec>, warned: &mut BTreeSet<Stri
     }
     if let Some(rows) = &step.attention {
         snapshot = snapshot.attention(Attention::from_rows(rows)?);
-    }
-    if let Some(rows) = &step.distributions {
-        let vocab = rows.first().map_or(0, Vec::len);
-        if let Some(bad) = rows.iter().position(|row| row.len() != vocab) {
-            anyhow::bail!(
-                "`distributions[{bad}]` has {} entries, but row 0 has {vocab}; give whole rows",
-                rows[bad].len()
-            );
-        }
-        snapshot = snapshot.distributions(Distributions::new(vocab, rows.concat())?);
     }
     if let Some(candidates) = &step.candidates {
         snapshot = snapshot.candidates(candidates);

@@ -58,10 +58,9 @@ fn replay(trace: &Trace, as_json: bool) -> Done {
         false => trace.header.tokens.iter().map(ToString::to_string).collect(),
     };
     let mut show = Show::new(&canvas, &pieces);
-    for traced in &trace.steps {
-        let step = &traced.step;
-        let texts: Vec<String> = match traced.pieces.len() == step.commits.len() {
-            true => traced.pieces.clone(),
+    for step in &trace.steps {
+        let texts: Vec<String> = match step.pieces.len() == step.commits.len() {
+            true => step.pieces.clone(),
             false => step.commits.iter().map(|commit| commit.token.to_string()).collect(),
         };
         if !as_json {
@@ -78,8 +77,8 @@ fn replay(trace: &Trace, as_json: bool) -> Done {
     let mut out = std::io::stdout().lock();
     let text = pieces.join(" ");
     if as_json {
-        let steps: Vec<_> = trace.steps.iter().map(|traced| &traced.step).collect();
-        writeln!(out, "{}", json!({"tokens": canvas.tokens(), "text": text, "nfe": trace.nfe(), "steps": steps}))?;
+        let (tokens, nfe) = (canvas.tokens(), trace.nfe());
+        writeln!(out, "{}", json!({"tokens": tokens, "text": text, "nfe": nfe, "steps": trace.steps}))?;
     } else {
         writeln!(out, "{text}")?;
         let state = if trace.end.is_some() { "" } else { "  (interrupted)" };

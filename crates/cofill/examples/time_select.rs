@@ -1,10 +1,10 @@
-//! Times one `select` over the grid of `benches/workload.rs` and prints a JSON line per cell; `tools/bench_select.py` runs it next to
+//! Times one `select` over the grid of `benches/workload` and prints a JSON line per cell; `tools/bench_select.py` runs it next to
 //! NumPy.
 //!
 //! Run with: cargo run --release -p cofill --example time_select
 #![allow(clippy::print_stdout)]
 
-#[path = "../benches/workload.rs"]
+#[path = "../benches/workload/mod.rs"]
 mod workload;
 
 use cofill::Revision;

@@ -159,6 +159,9 @@ mod tests {
         let step = Snapshot::new(&[0.75, 0.70, 0.40, 0.30]).attention(sparse(4, &[(1, 0, 0.2)]));
         check("fast:1+ad", &step, &[0], &[0.75]);
         check("fast:1", &step, &[0, 1], &[]);
+        // 1 was passed over all the same, for 2, which was then refused.
+        let deferral = step.select(&"fast:1+ad".parse().unwrap()).unwrap().deferral.unwrap();
+        assert_eq!((deferral.deferred.0, deferral.instead.0, deferral.by.0), (1, 2, 0));
     }
 
     #[test]
@@ -200,7 +203,7 @@ mod tests {
         let a = sparse(5, &[(3, 1, 0.1), (3, 2, 0.2)]);
         let picks = Snapshot::new(&[0.9, 0.8, 0.7, 0.6, 0.5]).attention(a).select(&spec).unwrap();
         assert_eq!(picks.positions(), [0, 1, 2]);
-        assert!(picks.deferral.is_none(), "the first three are the same");
+        assert!(picks.deferral.is_none(), "the first three are the same, and k = 3 would have stopped 3 as well");
         let spec: SamplerSpec = "topk:4+ad".parse().unwrap();
         let a = sparse(5, &[(3, 1, 0.1), (3, 2, 0.2)]);
         let picks = Snapshot::new(&[0.9, 0.8, 0.7, 0.6, 0.5]).attention(a).select(&spec).unwrap();

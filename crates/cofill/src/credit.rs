@@ -2,10 +2,10 @@
 //!
 //! C ← β C, then the top token of each masked position gains p^γ; logits are raised by α ln(1 + C), which is p ∝ p (1 + C)^α; the
 //! boosted confidence is compared with τ. Only tokens that once won hold credit, so C is kept sparse. The written token is the
-//! boosted winner, which may differ from the proposed one.
+//! boosted winner, which may differ from the proposed one, and its confidence in the trace is the boosted one.
 
 use crate::spec::{Entry, Param};
-use crate::{Job, Needs, Picks, Policy, Result, Sampler, Slot, StepView, TokenId, Verdict};
+use crate::{Error, Job, Needs, Pick, Picks, Policy, Result, Sampler, Slot, StepView, TokenId, Verdict};
 
 /// dInfer's parameters and the credit of the current block.
 pub(crate) struct Credit {
@@ -49,7 +49,8 @@ impl Credit {
             Some((_, credit)) => *credit += gain,
             None => credit.push((top, gain)),
         }
-        // Σ p (1+C)^α: tokens without credit keep their probability. The top token has credit, so no token without it can win.
+        // Σ p (1+C)^α: tokens without credit keep their probability. At T = 0 the top token is the likeliest and has credit, so no
+        // token without it can win; above, the drawn token competes with those that have credit.
         let mut sum = 1.0;
         let mut best = (top, 0.0);
         for &(token, credit) in credit.iter() {
@@ -75,13 +76,16 @@ impl Sampler for Credit {
     }
 
     fn select(&mut self, view: &StepView<'_>, picks: &mut Picks) -> Result<Verdict> {
+        if self.credit.len() < view.job.length {
+            return Err(Error::Contract { who: "caller", problem: "it shows a step without `begin`".into() });
+        }
         let boosted: Vec<(TokenId, f64)> = view.slots().map(|slot| self.boosted(view, slot)).collect();
         let most = boosted.iter().map(|&(_, c)| c).fold(0.0, f64::max);
         let threshold = self.tau.min(most - CLOSE);
         picks.forced = most < self.tau;
         for (slot, &(token, c)) in view.slots().zip(&boosted) {
             if c >= threshold {
-                picks.add(crate::Pick { token, ..crate::Pick::of(view, slot, c) });
+                picks.add(Pick { token, confidence: c, ..Pick::of(view, slot, c) });
             }
         }
         Ok(Verdict::Commit)

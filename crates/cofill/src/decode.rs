@@ -77,16 +77,18 @@ impl Decode {
         decode.begin()
     }
 
-    /// Block by block, or all at once.
+    /// Block by block, or all at once. Before the first forward only.
     pub fn with_schedule(mut self, schedule: Schedule) -> Result<Decode> {
         schedule.check()?;
+        self.check_fresh()?;
         self.schedule = schedule;
         self.begin()
     }
 
-    /// How tokens are proposed, and with which seed.
+    /// How tokens are proposed, and with which seed. Before the first forward only.
     pub fn with_proposal(mut self, proposal: Proposal) -> Result<Decode> {
         proposal.check()?;
+        self.check_fresh()?;
         self.proposal = proposal;
         self.begin()
     }
@@ -101,6 +103,13 @@ impl Decode {
     pub fn with_sequence(mut self, sequence: u64) -> Decode {
         self.sequence = sequence;
         self
+    }
+
+    fn check_fresh(&self) -> Result<()> {
+        match self.nfe {
+            0 => Ok(()),
+            nfe => Err(contract("caller", format!("it changes the plan of a decode after {nfe} forwards"))),
+        }
     }
 
     fn begin(mut self) -> Result<Decode> {
@@ -164,11 +173,13 @@ impl Decode {
         }
         let verdict = self.show(prediction)?;
         if let Verdict::Probe(reveal) = verdict {
-            let mut tokens = self.canvas.tokens().to_vec();
+            let mut probe = self.canvas.clone();
             for &(slot, token) in &reveal {
-                tokens[self.candidates[slot.0]] = token;
+                let missing =
+                    || contract("sampler", format!("it reveals slot {} of {}", slot.0, self.candidates.len()));
+                probe.commit(*self.candidates.get(slot.0).ok_or_else(missing)?, token)?;
             }
-            self.asked = Some(tokens);
+            self.asked = Some(probe.tokens().to_vec());
             self.revealed = reveal;
             self.probes += 1;
             self.nfe += 1;
@@ -227,6 +238,9 @@ impl Decode {
         if *verdict == Verdict::Commit && picks.is_empty() && remask.is_empty() {
             return Err(Error::NothingSelected { step: self.step });
         }
+        if *verdict == Verdict::Wait && !(picks.is_empty() && remask.is_empty()) {
+            return Err(contract("sampler", "it waits and commits at once".into()));
+        }
         let n_masked = self.canvas.n_masked();
         // On a copy, so that a faulty sampler's half step is not kept.
         let mut canvas = self.canvas.clone();
@@ -240,6 +254,10 @@ impl Decode {
             utility: pick.utility,
         };
         for pick in picks.iter() {
+            if self.candidates.get(pick.slot.0) != Some(&pick.position) {
+                let (slot, position) = (pick.slot.0, pick.position);
+                return Err(contract("sampler", format!("slot {slot} is not the candidate at position {position}")));
+            }
             canvas.commit(pick.position, pick.token)?;
         }
         for &position in remask {
@@ -253,6 +271,7 @@ impl Decode {
             candidates: self.candidates.len(),
             commits: picks.iter().map(commit).collect(),
             remasked: remask.clone(),
+            pieces: Vec::new(),
             forced: picks.forced,
             deferred: picks.deferral.map(|d| Deferred {
                 position: position(d.deferred),
@@ -270,7 +289,7 @@ impl Decode {
         if self.canvas.n_masked() == 0 {
             return Some(Finish::Complete);
         }
-        (self.cap == Some(self.nfe)).then_some(Finish::Capped)
+        self.cap.is_some_and(|cap| self.nfe >= cap).then_some(Finish::Capped)
     }
 
     /// The sequence as it stands.
@@ -287,6 +306,10 @@ impl Decode {
     pub fn nfe(&self) -> usize {
         self.nfe
     }
+}
+
+fn contract(who: &'static str, problem: String) -> Error {
+    Error::Contract { who, problem }
 }
 
 /// Decodes to the end and returns the steps.

@@ -5,7 +5,7 @@
 //! its schedule never visits again, which leaves masks in the output; that is not reproduced.
 
 use crate::spec::{Entry, Param};
-use crate::{Job, Picks, Policy, Result, Sampler, StepView, Verdict};
+use crate::{Error, Job, Picks, Policy, Result, Sampler, StepView, Verdict};
 
 /// The levels of each block.
 pub(crate) struct Dus {
@@ -73,8 +73,8 @@ impl Sampler for Dus {
                 return Ok(Verdict::Commit);
             }
         }
-        // Every masked position lies in the window, and the levels cover it.
-        unreachable!("the levels cover the window")
+        // Every masked position lies in the window, and the levels cover it, once they have been made.
+        Err(Error::Contract { who: "caller", problem: "it shows a step without `begin`".into() })
     }
 }
 

@@ -180,6 +180,14 @@ pub enum Error {
         /// The canvas position.
         position: usize,
     },
+    /// A sampler, ranking or rule that does not do what its trait says.
+    #[error("the {who} breaks its contract: {problem}")]
+    Contract {
+        /// Whose fault it is.
+        who: &'static str,
+        /// What is wrong.
+        problem: String,
+    },
     /// A sampler returned an empty set where it had to make progress.
     #[error("the sampler committed nothing in step {step}; it must commit, wait or probe")]
     NothingSelected {
@@ -202,19 +210,27 @@ pub enum Error {
         /// The number of blocks.
         blocks: usize,
     },
+    /// A sampler whose schedule knows no blocks.
+    #[error("`{sampler}` plans over the whole canvas and cannot decode in {blocks} blocks; decode without blocks")]
+    NoBlocks {
+        /// The sampler.
+        sampler: &'static str,
+        /// The number of blocks.
+        blocks: usize,
+    },
     /// Blocks of no positions.
     #[error("block length must be at least 1, but 0 was given")]
     EmptyBlock,
     /// `absorb` without a `query`.
     #[error("a prediction was absorbed, but the decode is finished and had asked for none")]
     NothingAsked,
-    /// A temperature, filter or token list that cannot be used.
+    /// A setting that cannot be used.
     #[error("{what} must be {limit}, but {given} was given")]
-    BadProposal {
+    BadSetting {
         /// The field.
         what: &'static str,
         /// The range.
-        limit: &'static str,
+        limit: String,
         /// What was given.
         given: String,
     },

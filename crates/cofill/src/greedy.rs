@@ -51,6 +51,10 @@ impl Sampler for Greedy {
         }
         self.scores.clear();
         self.ranking.score(view, &mut self.scores);
+        if self.scores.len() != view.len() {
+            let problem = format!("{} scores for {} candidates", self.scores.len(), view.len());
+            return Err(Error::Contract { who: "ranking", problem });
+        }
         // No early exit, so that the common case is one vectorised pass.
         if !self.scores.iter().fold(true, |finite, u| finite & u.is_finite()) {
             let index = self.scores.iter().position(|u| !u.is_finite()).expect("found above");
@@ -64,14 +68,15 @@ impl Sampler for Greedy {
         while let Some(i) = best {
             let enlarged = set.with(view.stats(Slot(i)));
             let admitted = self.rule.admits(&enlarged);
-            if !admitted && set.n > 0 {
-                break;
-            }
             if discounted && picks.deferral.is_none() {
                 let leader = argmax(&self.scores).expect("i itself is left");
-                if leader != i {
+                // A step that ends here for the leader too defers nobody.
+                if leader != i && (admitted || self.rule.admits(&set.with(view.stats(Slot(leader))))) {
                     picks.deferral = Some(self.deferral(view, picks, leader, i));
                 }
+            }
+            if !admitted && set.n > 0 {
+                break;
             }
             picks.add(Pick { utility: self.utility[i], ..Pick::of(view, Slot(i), self.scores[i]) });
             if !admitted {
@@ -81,6 +86,10 @@ impl Sampler for Greedy {
             set = enlarged;
             (self.scores[i], self.utility[i]) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
             let discount = self.ranking.discount(view, Slot(i));
+            if let Some(d) = discount.filter(|d| d.toward.len() != view.len()) {
+                let problem = format!("a discount of {} entries for {} candidates", d.toward.len(), view.len());
+                return Err(Error::Contract { who: "ranking", problem });
+            }
             discounted = discount.is_some();
             best = match discount {
                 Some(discount) => discount_and_argmax(&mut self.utility, discount),
@@ -185,8 +194,32 @@ mod tests {
                 scores.extend(view.slots().map(|slot| if slot.0 == 1 { f64::NAN } else { 0.5 }));
             }
         }
-        let greedy = Greedy::new(Box::new(Broken), Box::new(TopK { k: 1 })).unwrap();
-        let picks = Snapshot::new(&[0.5, 0.5]).ask(&mut Policy::Commits(Box::new(greedy)));
-        assert!(matches!(picks, Err(Error::NotFinite { what: "score", index: 1, .. })));
+        assert!(matches!(ask(Broken), Err(Error::NotFinite { what: "score", index: 1, .. })));
+    }
+
+    fn ask(ranking: impl Ranking + 'static) -> Result<Picks> {
+        let greedy = Greedy::new(Box::new(ranking), Box::new(TopK { k: 2 }))?;
+        Snapshot::new(&[0.5, 0.5]).ask(&mut Policy::Commits(Box::new(greedy)))
+    }
+
+    #[test]
+    fn a_ranking_must_speak_of_every_candidate() {
+        struct Short {
+            scores: usize,
+            toward: [f64; 1],
+        }
+        impl Ranking for Short {
+            fn score(&mut self, _: &StepView<'_>, scores: &mut Vec<f64>) {
+                scores.resize(self.scores, 0.5);
+            }
+            fn discount<'a>(&'a self, _: &'a StepView<'_>, _: Slot) -> Option<Discount<'a>> {
+                Some(Discount { weight: 1.0, toward: &self.toward })
+            }
+        }
+        for scores in [0, 1, 3] {
+            let picks = ask(Short { scores, toward: [0.0] });
+            assert!(matches!(picks, Err(Error::Contract { who: "ranking", .. })), "{scores} scores");
+        }
+        assert!(matches!(ask(Short { scores: 2, toward: [0.0] }), Err(Error::Contract { .. })), "a short discount");
     }
 }

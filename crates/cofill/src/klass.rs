@@ -7,7 +7,7 @@
 
 use crate::divergence::kl;
 use crate::spec::{Entry, Param};
-use crate::{Job, Needs, Picks, Policy, Result, Sampler, Scope, StepView, Verdict};
+use crate::{Error, Job, Needs, Picks, Policy, Result, Sampler, Scope, StepView, Verdict};
 use std::collections::VecDeque;
 
 /// KLASS's two thresholds and its memory.
@@ -80,6 +80,9 @@ impl Sampler for Klass {
     }
 
     fn select(&mut self, view: &StepView<'_>, picks: &mut Picks) -> Result<Verdict> {
+        if self.memory.len() < view.job.length {
+            return Err(Error::Contract { who: "caller", problem: "it shows a step without `begin`".into() });
+        }
         self.remember(view);
         let gated = self.family == Family::Llada && view.block.step + 1 < self.history;
         for slot in view.slots().filter(|_| !gated) {

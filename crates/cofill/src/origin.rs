@@ -1,7 +1,7 @@
 //! Dream's `alg=origin`: every masked position is committed by the toss of a coin, with the schedule's share as its odds.
 
 use crate::quota::{dream_transfer, steps_per_block};
-use crate::{Job, Picks, Result, Sampler, StepView, Verdict};
+use crate::{Job, Needs, Picks, Result, Sampler, StepView, Verdict};
 
 /// Random commits in `steps` forwards; the last takes all that is left.
 pub(crate) struct Origin {
@@ -18,6 +18,10 @@ impl Origin {
 }
 
 impl Sampler for Origin {
+    fn needs(&self) -> Needs {
+        Needs { history: true, ..Needs::default() }
+    }
+
     fn begin(&mut self, job: &Job) -> Result<usize> {
         self.per_block = steps_per_block(self.steps, job)?;
         Ok(self.steps)

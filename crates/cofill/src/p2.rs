@@ -35,6 +35,11 @@ pub(crate) const ENTRY: Entry = Entry {
     },
 };
 
+/// ⌊N (1 − κ)⌋ with κ = i/T, in integers: in f64, 10·(1 − 9/10) rounds down to 0.
+fn n_mask(free: usize, i: usize, steps: usize) -> usize {
+    (free as u128 * steps.saturating_sub(i) as u128 / steps as u128) as usize
+}
+
 /// Which of the scored positions are to be masked: those strictly below the `n_mask`-th smallest score, counted from 0.
 fn lowest(scores: &[f64], n_mask: usize) -> Vec<bool> {
     let mut sorted = scores.to_vec();
@@ -58,17 +63,17 @@ impl P2 {
 
 impl RemaskingSampler for P2 {
     fn needs(&self) -> Needs {
-        Needs { scope: Scope::Free, ..Needs::default() }
+        Needs { scope: Scope::Free, history: true, ..Needs::default() }
     }
 
-    fn begin(&mut self, _job: &Job) -> Result<usize> {
+    fn begin(&mut self, job: &Job) -> Result<usize> {
+        job.refuse_blocks("p2")?;
         Ok(self.steps)
     }
 
     fn revise(&mut self, view: &StepView<'_>, revision: &mut Revision) -> Result<Verdict> {
-        let kappa = (view.step + 1) as f64 / self.steps as f64;
         let positions = view.wide.positions;
-        let n_mask = (positions.len() as f64 * (1.0 - kappa)) as usize;
+        let n_mask = n_mask(positions.len(), view.step + 1, self.steps);
         let was_masked = |row: usize| view.is_masked(positions[row]);
         let scores: Vec<f64> = (0..positions.len())
             .map(|row| self.log_score(view, row) * if was_masked(row) { 1.0 } else { self.eta })
@@ -77,10 +82,8 @@ impl RemaskingSampler for P2 {
         for (row, &position) in positions.iter().enumerate() {
             match (was_masked(row), masked[row]) {
                 (true, false) => {
-                    // Candidates are the masked positions of the block; others wait for theirs.
-                    if let Ok(slot) = view.candidates.positions.binary_search(&position) {
-                        revision.picks.add(Pick::of(view, Slot(slot), scores[row]));
-                    }
+                    let slot = view.candidates.positions.binary_search(&position).expect("without blocks all are");
+                    revision.picks.add(Pick::of(view, Slot(slot), scores[row]));
                 }
                 (false, true) => revision.remask.push(position),
                 _ => {}
@@ -112,6 +115,15 @@ mod tests {
         assert_eq!(masked(1.0), [2, 3], "3 is masked again");
         assert_eq!(masked(0.0), [1, 2]);
         assert_eq!(masked(2.0), [2, 3]);
+    }
+
+    #[test]
+    fn kappa_is_exact() {
+        let planned: Vec<usize> = (1..=10).map(|i| n_mask(10, i, 10)).collect();
+        assert_eq!(planned, [9, 8, 7, 6, 5, 4, 3, 2, 1, 0]);
+        assert_eq!([n_mask(5, 3, 5), n_mask(7, 1, 3), n_mask(7, 2, 3)], [2, 4, 2]); // ⌊7·2/3⌋, ⌊7/3⌋
+        let steps = decode_toy(Toy::phrases(10), "p2:10@eta=0", None);
+        assert!(steps.len() == 10 && steps.iter().all(|step| step.commits.len() == 1));
     }
 
     #[test]

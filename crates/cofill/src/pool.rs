@@ -14,7 +14,7 @@ pub struct Ticket(pub u64);
 pub struct Event {
     /// Which decode.
     pub ticket: Ticket,
-    /// The step it completed, `None` when its sampler asks for another forward first.
+    /// The step it completed, `None` when its sampler asks for another forward first. A decode that fails has left the pool.
     pub step: Result<Option<Step>>,
 }
 
@@ -75,7 +75,7 @@ impl Pool {
     }
 
     /// One forward for everybody who is not finished. An error of the model ends the round before anything changes; an error of one
-    /// decode is its event, and the others go on.
+    /// decode is its last event: it leaves the pool, and the others go on.
     pub fn round(&mut self, denoiser: &mut dyn Denoiser) -> Result<Vec<Event>> {
         let batch: Vec<_> = self.live.iter().filter_map(|(_, decode)| decode.query()).collect();
         if batch.is_empty() {
@@ -92,6 +92,9 @@ impl Pool {
             ticket: *ticket,
             step: decode.absorb(prediction),
         };
-        Ok(asked.zip(&predictions).map(absorb).collect())
+        let events: Vec<Event> = asked.zip(&predictions).map(absorb).collect();
+        let failed = |ticket: Ticket| events.iter().any(|event| event.ticket == ticket && event.step.is_err());
+        self.live.retain(|(ticket, _)| !failed(*ticket));
+        Ok(events)
     }
 }

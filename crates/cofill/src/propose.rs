@@ -68,7 +68,7 @@ impl Proposal {
 
     /// Refuses what cannot be computed with.
     pub fn check(&self) -> Result<()> {
-        let bad = |what, limit, given: String| Err(Error::BadProposal { what, limit, given });
+        let bad = |what, limit: &str, given: String| Err(Error::BadSetting { what, limit: String::from(limit), given });
         if !(self.temperature.is_finite() && self.temperature >= 0.0) {
             return bad("temperature", "a finite number, 0 or more", self.temperature.to_string());
         }
@@ -100,6 +100,8 @@ impl Proposal {
             return Err(Error::NotFinite { what: "logits", index, value: logits[index] });
         }
         silence(&mut logits, &self.suppress);
+        // A filter may leave nothing but the mask; then the best of the rest is proposed, with the confidence it has left: none.
+        let unfiltered = argmax(logits.iter().copied(), mask_id);
         if let Style::Filtered { top_p, top_k } = self.style {
             if self.temperature > 0.0 {
                 logits.iter_mut().for_each(|l| *l /= self.temperature);
@@ -119,7 +121,7 @@ impl Proposal {
         } else {
             argmax(logits.iter().copied(), mask_id)
         };
-        let token = token.ok_or(Error::NothingToPropose { position })?;
+        let token = token.or(unfiltered).ok_or(Error::NothingToPropose { position })?;
         silence(&mut logits, &self.demote);
         Ok(describe(&logits, token))
     }
@@ -184,7 +186,7 @@ fn silence(logits: &mut [f64], ids: &[TokenId]) {
 fn keep_top_p(logits: &mut [f64], p: f64) {
     let mut order: Vec<usize> = (0..logits.len()).collect();
     order.sort_by(|&a, &b| logits[b].total_cmp(&logits[a]));
-    let max = logits[order[0]];
+    let Some(max) = order.first().map(|&v| logits[v]) else { return };
     let sum: f64 = logits.iter().map(|l| (l - max).exp()).sum();
     let mut before = 0.0;
     for v in order {
@@ -303,6 +305,9 @@ mod tests {
         // top_k = 2 with a tie at the boundary keeps three.
         let row = propose(&filtered(None, Some(2)), &[2.0, 1.0, 1.0, 0.0]);
         near(row.confidence, 1.0 / (1.0 + 2.0 * (-1f64).exp()));
+        // A row that is all mask after the filter still proposes, with no confidence left.
+        let row = filtered(Some(0.9), None).propose(&logits(&[0.02, 0.03, 0.95]), 2, 0, 0).unwrap();
+        assert_eq!((row.token, row.confidence, row.uncertainty), (1, 0.0, 1.0));
         // At T > 0 the tempered probability is what counts.
         let tempered = Proposal { temperature: 0.5, ..filtered(None, None) };
         let row = propose(&tempered, &logits(&[0.6, 0.4]));
@@ -332,7 +337,7 @@ mod tests {
     #[test]
     fn impossible_proposals_are_refused() {
         let check = |p: Proposal, field: &str| match p.check() {
-            Err(Error::BadProposal { what, .. }) => assert_eq!(what, field),
+            Err(Error::BadSetting { what, .. }) => assert_eq!(what, field),
             other => panic!("{other:?}"),
         };
         check(Proposal::sampled(-1.0, 0), "temperature");

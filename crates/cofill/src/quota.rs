@@ -4,7 +4,7 @@
 //! combined with any ranking.
 
 use crate::rule::{StoppingRule, Tally};
-use crate::{Error, Job, Result, StepView};
+use crate::{Error, Job, Needs, Result, StepView};
 
 /// LLaDA: m masks over s steps, m/s each, the first m mod s one more.
 pub fn llada_counts(masks: usize, steps: usize) -> Vec<usize> {
@@ -75,6 +75,10 @@ impl Quota {
 }
 
 impl StoppingRule for Quota {
+    fn needs(&self) -> Needs {
+        Needs { history: true, ..Needs::default() } // a step's count depends on how many were before it
+    }
+
     fn begin(&mut self, job: &Job) -> Result<usize> {
         self.per_block = steps_per_block(self.steps, job)?;
         Ok(self.steps)
@@ -119,7 +123,12 @@ impl CarriedThreshold {
 }
 
 impl StoppingRule for CarriedThreshold {
+    fn needs(&self) -> Needs {
+        Needs { history: true, ..Needs::default() }
+    }
+
     fn begin(&mut self, job: &Job) -> Result<usize> {
+        job.refuse_blocks("threshold-dream")?;
         self.quota = job.masks / self.steps;
         self.k = 0;
         self.left_before = job.masks;

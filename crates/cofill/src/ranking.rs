@@ -162,7 +162,8 @@ mod tests {
     fn alg_temp_draws_positions_in_proportion() {
         // softmax([.9, .5] / .4) = 1/(1+e^-1) = .731 for the first.
         let spec: SamplerSpec = "dream:1@maskgit_plus@alg_temp=0.4".parse().unwrap();
-        let first = |seed| Snapshot::new(&[0.9, 0.5]).seed(seed).select(&spec).unwrap().positions()[0];
+        let mut policy = spec.build().unwrap();
+        let mut first = |seed| Snapshot::new(&[0.9, 0.5]).seed(seed).ask(&mut policy).unwrap().positions()[0];
         let share = (0..4000).filter(|&seed| first(seed) == 0).count() as f64 / 4000.0;
         assert!((share - 0.731).abs() < 0.02, "{share}");
     }

@@ -133,6 +133,10 @@ const DREAM: Entry = Entry {
                 let (name, accepted) = ("dream@origin".into(), "`dream`'s other algorithms".into());
                 return Err(Error::NotDiscountable { name, accepted });
             }
+            _ if alg_temp > 0.0 => {
+                let (name, problem, option) = ("dream@origin".into(), "has no order for", "alg_temp".into());
+                return Err(Error::Option { name, problem, option, accepted: "`@eps=`".into() });
+            }
             _ => return Ok(Policy::Commits(Box::new(origin::Origin::new(steps, eps)))),
         };
         let base = match alg_temp > 0.0 {

@@ -166,7 +166,7 @@ impl Pick {
 pub struct Deferral {
     /// Who was passed over.
     pub deferred: Slot,
-    /// Who was picked in its place.
+    /// Who was tried in its place; picked, unless the rule refused it.
     pub instead: Slot,
     /// The chosen position that discounted it most.
     pub by: Slot,
@@ -174,7 +174,7 @@ pub struct Deferral {
     pub discount: f64,
 }
 
-/// The chosen candidates, in pick order. A decode reuses one, so a warm step allocates nothing.
+/// The chosen candidates, in pick order. A decode reuses one, so that selecting allocates nothing once warm.
 #[derive(Debug, Clone, Default)]
 pub struct Picks {
     picks: Vec<Pick>,

@@ -40,10 +40,11 @@ impl Schedule {
         let window = canvas.window();
         let first = canvas.masked().next()?;
         Some(match self {
-            Schedule::Full => (0, window.end),
+            Schedule::Full => (0, canvas.tokens().len()),
             Schedule::Blocks { len } => {
                 let index = (first - window.start) / len;
-                (index, (window.start + (index + 1) * len).min(window.end))
+                let end = (index + 1).saturating_mul(len).saturating_add(window.start);
+                (index, if end < window.end { end } else { canvas.tokens().len() })
             }
         })
     }
@@ -60,6 +61,7 @@ mod tests {
         let blocks = Schedule::Blocks { len: 2 };
         let mut canvas = Canvas::prompt(&[1, 1, 1], 5, M);
         assert_eq!(blocks.blocks(&canvas), 3);
+        assert_eq!(Schedule::Blocks { len: usize::MAX }.blocks(&canvas), 1);
         assert_eq!(blocks.current(&canvas), Some((0, 5)));
         canvas.commit(3, 7).unwrap();
         assert_eq!(blocks.current(&canvas), Some((0, 5)));
@@ -77,7 +79,8 @@ mod tests {
         let canvas = Canvas::new(vec![1, M, 1, 1, M, 1], M);
         assert_eq!(Schedule::Blocks { len: 3 }.blocks(&canvas), 2);
         assert_eq!(Schedule::Blocks { len: 3 }.current(&canvas), Some((0, 4)));
-        assert_eq!(Schedule::Full.current(&canvas), Some((0, 5)));
+        assert_eq!(Schedule::Full.current(&canvas), Some((0, 6)), "the context to the right is in sight");
+        assert_eq!(Schedule::Blocks { len: usize::MAX }.current(&canvas), Some((0, 6)));
         assert!(matches!(Schedule::Blocks { len: 0 }.check(), Err(Error::EmptyBlock)));
     }
 }

@@ -53,7 +53,7 @@ impl Snapshot {
         self
     }
 
-    /// Whole distributions of the positions.
+    /// Whole distributions, one per candidate.
     pub fn distributions(mut self, distributions: Distributions) -> Snapshot {
         self.distributions = Some(distributions);
         self
@@ -93,7 +93,7 @@ impl Snapshot {
         }
     }
 
-    /// Shows the step to a sampler that lives on, for those that remember.
+    /// Shows the step to a sampler that lives on, for those that remember. Step 0 starts it anew and must come first.
     pub fn ask(&self, policy: &mut Policy) -> Result<Picks> {
         let needs = policy.needs();
         let missing = |what, lacks: bool| match lacks {
@@ -121,6 +121,10 @@ impl Snapshot {
         let masks = self.candidates.as_ref().map_or(length, Vec::len);
         if masks == 0 {
             return Err(Error::NoCandidates);
+        }
+        if let Some(given) = self.masks_at_start.filter(|&at_start| at_start < masks) {
+            let (limit, given) = (format!("{masks} or more, the candidates of this step"), given.to_string());
+            return Err(Error::BadSetting { what: "masks_at_start", limit, given });
         }
         let masks = self.masks_at_start.unwrap_or(masks);
         Ok(Job { length, masks, window: 0..length, blocks: 1, seed: self.seed })

@@ -99,15 +99,16 @@ impl Param {
         if !whole && !negative_whole {
             return Err(not_a_number());
         }
-        if !value.is_finite() || value < self.min || value > self.max {
-            return Err(Error::OutOfRange {
-                what: self.name.into(),
-                limit: self.range(),
-                given: text.into(),
-                form: form.into(),
-            });
-        }
+        self.check(value, text, form)?;
         Ok(value + 0.0) // −0 is 0
+    }
+
+    fn check(&self, value: f64, given: &str, form: &str) -> Result<()> {
+        if value.is_finite() && value >= self.min && value <= self.max {
+            return Ok(());
+        }
+        let (what, given, form) = (self.name.into(), given.into(), form.into());
+        Err(Error::OutOfRange { what, limit: self.range(), given, form })
     }
 
     /// The range, in words.
@@ -257,10 +258,19 @@ impl SamplerSpec {
 
     /// The same sampler with another discount, or none. Fails when it has no ranking to discount.
     pub fn with_discount(&self, discount: Option<AttentionDiscount>) -> Result<SamplerSpec> {
-        if discount.is_some() && !self.entry.discountable {
-            return Err(not_discountable(self.entry));
+        if let Some(ad) = discount {
+            if !self.entry.discountable {
+                return Err(not_discountable(self.entry));
+            }
+            ALPHA.check(ad.alpha, &ad.alpha.to_string(), AD_FORM)?;
+            if matches!(ad.layers, Layers::LastN(_) | Layers::LastShare(_)) {
+                let (what, limit) = ("the layer of +ad", "first, middle, last or a number".into());
+                return Err(Error::BadSetting { what, limit, given: ad.layers.to_string() });
+            }
         }
-        Ok(SamplerSpec { discount, ..self.clone() })
+        let spec = SamplerSpec { discount, ..self.clone() };
+        spec.build()?; // what can be written can be built
+        Ok(spec)
     }
 }
 
@@ -287,16 +297,16 @@ impl FromStr for SamplerSpec {
         let (flags, options) = entry.parse_options(&options)?;
         let discount = suffix.map(parse_discount).transpose()?;
         let values = Values { params, flags, options };
-        let spec = SamplerSpec { entry, values, discount: None }.with_discount(discount)?;
-        spec.build()?; // what parses can be built
-        Ok(spec)
+        SamplerSpec { entry, values, discount: None }.with_discount(discount)
     }
 }
 
+const AD_FORM: &str = "+ad[:ALPHA][@layer=first|middle|last|N][@weight=self|mask]";
+/// Far above use; bounded so that no utility can reach −∞, which stands for "chosen".
+const ALPHA: Param = Param::number("ALPHA", 0.0, 1e9);
+
 /// `ad[:ALPHA][@layer=..][@weight=..]`, behind the plus.
 fn parse_discount(text: &str) -> Result<AttentionDiscount> {
-    const FORM: &str = "+ad[:ALPHA][@layer=first|middle|last|N][@weight=self|mask]";
-    const ALPHA: Param = Param::number("ALPHA", 0.0, f64::INFINITY);
     let (head, options) = split_options(text);
     let (name, alpha) = split_params(head);
     if name != "ad" {
@@ -304,7 +314,7 @@ fn parse_discount(text: &str) -> Result<AttentionDiscount> {
     }
     let mut ad = AttentionDiscount::default();
     if let Some(alpha) = alpha {
-        ad.alpha = ALPHA.parse(alpha, FORM)?;
+        ad.alpha = ALPHA.parse(alpha, AD_FORM)?;
     }
     let problem = |problem, option: &str| Error::Option {
         name: "+ad".into(),

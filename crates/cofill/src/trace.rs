@@ -24,6 +24,9 @@ pub struct Step {
     pub candidates: usize,
     /// What was committed, in pick order.
     pub commits: Vec<Commit>,
+    /// The text of each commit, for people; filled in by whoever knows the vocabulary.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pieces: Vec<String>,
     /// What was masked again; only by remasking samplers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remasked: Vec<usize>,
@@ -60,7 +63,7 @@ pub struct Deferred {
     pub position: usize,
     /// Its confidence.
     pub confidence: f64,
-    /// Who was picked in its place.
+    /// Who was tried in its place; picked, unless the rule refused it.
     pub instead: usize,
     /// The chosen position that discounted it most.
     pub by: usize,
@@ -111,21 +114,10 @@ pub struct End {
 pub struct Trace {
     /// What was decoded, and how.
     pub header: Header,
-    /// The steps, with the text of what each committed.
-    pub steps: Vec<TracedStep>,
+    /// The steps.
+    pub steps: Vec<Step>,
     /// How it ended; `None` when it was interrupted.
     pub end: Option<End>,
-}
-
-/// A step and the text of what it committed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct TracedStep {
-    /// The step.
-    #[serde(flatten)]
-    pub step: Step,
-    /// One per commit, for people.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub pieces: Vec<String>,
 }
 
 /// Writes a trace as it happens: every step is a whole line, so an interrupted file stays readable.
@@ -142,7 +134,7 @@ impl<W: Write> TraceWriter<W> {
     }
 
     /// Writes a step.
-    pub fn step(&mut self, step: &TracedStep) -> std::io::Result<()> {
+    pub fn step(&mut self, step: &Step) -> std::io::Result<()> {
         self.line(step)
     }
 
@@ -188,11 +180,16 @@ impl Trace {
                 if end.tokens != canvas.tokens() {
                     return Err(bad(n, "the closing tokens are not what the steps lead to".into()));
                 }
+                // Only a capped decode may have made forwards that completed no step.
+                if end.nfe < trace.nfe() || (end.nfe > trace.nfe() && canvas.n_masked() == 0) {
+                    return Err(bad(n, format!("{} forwards in all, but the steps took {}", end.nfe, trace.nfe())));
+                }
                 trace.end = Some(end);
                 continue;
             }
-            let step: TracedStep = serde_json::from_str(&text).map_err(|e| bad(n, e.to_string()))?;
-            step.step.apply(&mut canvas).map_err(|e| bad(n, e.to_string()))?;
+            let step: Step = serde_json::from_str(&text).map_err(|e| bad(n, e.to_string()))?;
+            step.check(trace.steps.len(), &canvas).map_err(|problem| bad(n, problem))?;
+            step.apply(&mut canvas).map_err(|e| bad(n, e.to_string()))?;
             trace.steps.push(step);
         }
         Ok(trace)
@@ -203,13 +200,29 @@ impl Trace {
         Canvas::new(self.header.tokens.clone(), self.header.mask_id)
     }
 
-    /// Forwards in all, so far as the trace goes.
+    /// Forwards in all, so far as the trace goes. A cap may cut a step between its probes, which only the closing line counts.
     pub fn nfe(&self) -> usize {
-        self.steps.iter().map(|step| step.step.forwards).sum()
+        let steps = self.steps.iter().map(|step| step.forwards).sum();
+        self.end.as_ref().map_or(steps, |end| end.nfe)
     }
 }
 
 impl Step {
+    /// Refuses a step that cannot follow on `canvas`.
+    fn check(&self, number: usize, canvas: &Canvas) -> Result<(), String> {
+        if self.step != number {
+            return Err(format!("step {} where step {number} should be", self.step));
+        }
+        if self.n_masked != canvas.n_masked() {
+            return Err(format!("`n_masked` is {}, but {} masks are left", self.n_masked, canvas.n_masked()));
+        }
+        let named = self.deferred.iter().flat_map(|d| [d.position, d.instead, d.by]);
+        match named.into_iter().find(|&position| position >= canvas.tokens().len()) {
+            Some(position) => Err(format!("position {position} is not on the canvas")),
+            None => Ok(()),
+        }
+    }
+
     /// Replays the step.
     pub fn apply(&self, canvas: &mut Canvas) -> Result<()> {
         for commit in &self.commits {

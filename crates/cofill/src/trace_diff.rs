@@ -82,7 +82,6 @@ pub fn diff(a: &Trace, b: &Trace) -> Option<Difference> {
         return Some(Difference::Start);
     }
     for (x, y) in a.steps.iter().zip(&b.steps) {
-        let (x, y) = (&x.step, &y.step);
         let only = |x: &Step, y: &Step| -> Vec<usize> {
             let same = |c: &Commit| y.commits.iter().any(|d| (c.position, c.token) == (d.position, d.token));
             x.commits.iter().filter(|c| !same(c)).map(|c| c.position).collect()
@@ -117,10 +116,12 @@ fn why(a: &Step, b: &Step) -> Why {
         }
     }
     let shared = a.commits.len().min(b.commits.len());
-    let (longer, step) = if a.commits.len() > shared { ('A', a) } else { ('B', b) };
-    match step.commits.get(shared) {
-        Some(&next) => Why::Rule { longer, shared, next },
-        None => Why::Remasked,
+    let (longer, step, shorter, other) = if a.commits.len() > shared { ('A', a, 'B', b) } else { ('B', b, 'A', a) };
+    let Some(&next) = step.commits.get(shared) else { return Why::Remasked };
+    // The shorter may have stopped at somebody else: then it is the ranking that differs, not the rule.
+    match other.deferred.filter(|d| d.position == next.position) {
+        Some(deferred) => Why::Deferred { trace: shorter, deferred },
+        None => Why::Rule { longer, shared, next },
     }
 }
 
@@ -153,7 +154,7 @@ impl fmt::Display for Why {
             }
             Why::Deferred { trace, deferred: d } => write!(
                 f,
-                "{trace} deferred position {} (confidence {:.3}): it attends to {}, just chosen and unsure, and lost {:.3}; {} went instead",
+                "{trace} deferred position {} (confidence {:.3}): it attends to {}, just chosen and unsure, and lost {:.3}; {} was tried instead",
                 d.position, d.confidence, d.by, d.discount, d.instead
             ),
             Why::Ranking { rank, picks: (a, b) } => write!(

@@ -27,6 +27,16 @@ pub struct Job {
     pub seed: u64,
 }
 
+impl Job {
+    /// For samplers whose plan covers the whole canvas.
+    pub fn refuse_blocks(&self, sampler: &'static str) -> Result<()> {
+        match self.blocks {
+            0 | 1 => Ok(()),
+            blocks => Err(Error::NoBlocks { sampler, blocks }),
+        }
+    }
+}
+
 /// Where a step stands in the schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
@@ -205,6 +215,11 @@ fn check_stats(stats: &[RowStats]) -> Result<()> {
                 let limit = if most == 1.0 { "between 0 and 1" } else { "0 or more (nats)" };
                 return Err(Error::BadValue { what, index, value, limit });
             }
+        }
+        // Left at 0, it would turn ADAS off without a word.
+        if (row.confidence + row.uncertainty - 1.0).abs() > 1e-3 {
+            let (what, value, limit) = ("uncertainty", row.uncertainty, "1 - confidence");
+            return Err(Error::BadValue { what, index, value, limit });
         }
     }
     Ok(())

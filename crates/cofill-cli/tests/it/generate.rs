@@ -74,6 +74,14 @@ fn nothing_to_do_takes_no_forward() {
 }
 
 #[test]
+fn a_block_larger_than_the_canvas_is_the_canvas() {
+    let whole = run("generate -n 6 --json").is_fine().json();
+    for block in ["6", "1000", "18446744073709551615"] {
+        assert_eq!(run(&format!("generate -n 6 --json --block {block}")).is_fine().json(), whole, "{block}");
+    }
+}
+
+#[test]
 fn wrong_arguments_are_refused() {
     run("generate -m gpt5").is_refused(&["unknown model `gpt5`", "--model", "`toy`"]);
     run("generate -s topk:0").is_refused(&["K must be a whole number from 1", "0 was given", "topk:K"]);
@@ -87,6 +95,14 @@ fn wrong_arguments_are_refused() {
     run("generate --tokens 1,99").is_refused(&["token 99 at position 1", "0 to 24"]);
     run("generate --prompt-tokens 1,M").is_refused(&["`M` in --prompt-tokens"]);
     run("generate --tokens 1 -n 3").is_refused(&["cannot be used with"]);
+    run("generate -n 18446744073709551615").is_refused(&["18446744073709551615 positions"]);
+    run("generate -n 9999999999999").is_refused(&["9999999999999 positions", "lower --length"]);
+    run("generate --prompt-tokens 1,24").is_refused(&["--prompt-tokens contains 24, which is the mask", "--tokens"]);
+    run("generate -s dapd:0.5,0.1").is_refused(&["TAU_MAX", "0.1"]);
+    run("generate -s dream:4@origin@alg_temp=0.5").is_refused(&["dream@origin", "alg_temp"]);
+    for sampler in ["p2:4", "threshold-dream:0.9,4"] {
+        run(&format!("generate -n 12 --block 4 -s {sampler}")).is_refused(&["blocks"]);
+    }
     run("generate -n 100000").is_refused(&["100000 positions", "lower --length"]);
     run("generate -n 12 --block 6 -s llada:5").is_refused(&["5 steps cannot be split over 2 blocks"]);
     run("generate --trace /no/such/folder/t.jsonl").is_refused(&["--trace", "/no/such/folder/t.jsonl"]);

@@ -102,10 +102,10 @@ fn each_way_a_line_can_be_wrong() {
     );
     check_bad(r#"{"sampler":"klass","confidence":[0.5]}"#, &["the steps before this one", "cofill generate"]);
     check_bad(r#"{"sampler":"punt","confidence":[0.5]}"#, &["further forward passes", "cofill generate"]);
-    check_bad(
-        r#"{"sampler":"credit","confidence":[0.5,0.5],"distributions":[[1],[0.5,0.5]]}"#,
-        &["`distributions[1]` has 2 entries", "row 0 has 1"],
-    );
+    for sampler in ["credit", "llada:4", "dream:4", "threshold-dream:0.9,4", "p2:4"] {
+        check_bad(&format!(r#"{{"sampler":"{sampler}","confidence":[0.5]}}"#), &["needs", "cofill generate"]);
+    }
+    check_bad(r#"{"sampler":"topk:1","confidence":[0.5,0.5],"masks_at_start":1}"#, &["masks_at_start", "2 or more"]);
 }
 
 #[test]

@@ -73,5 +73,5 @@ fn bad_traces_are_refused() {
     let good = fs::read_to_string(trace("good.jsonl", "-s topk:2")).unwrap();
     let twice: Vec<&str> = good.lines().take(2).chain(good.lines().skip(1)).collect();
     fs::write(&bad, twice.join("\n")).unwrap();
-    run(&format!("trace replay {path}")).is_refused(&["line 3", "already committed"]);
+    run(&format!("trace replay {path}")).is_refused(&["line 3", "step 0 where step 1 should be"]);
 }

@@ -1,0 +1,41 @@
+//! Integration tests: claims about the library as its users meet it. Vectors of single samplers are in `src`.
+#![allow(clippy::unwrap_used, clippy::print_stdout)] // helpers are not `#[test]`s; tables are printed for the reader
+
+// One way to decode on the toy, and the list of example samplers.
+mod support;
+
+// What holds for every sampler over a whole decode: it ends, within its bound, and writes what the model proposed.
+mod decode;
+
+// Decodes that share a pool, and what one of them may do to the others: nothing.
+mod pool;
+
+// Faulty denoisers, samplers and snapshots: the right error, and the canvas as it was.
+mod faults;
+
+// What holds for every input, on random steps and random logits.
+mod properties;
+
+// The sampler language: what it refuses and with which words, what it prints, and the round trip.
+mod spec;
+
+// Traces: the round trip, what is refused at which line, and why two decodes part.
+mod trace;
+
+// Golden decodes in `tests/decode`, one file per sampler; COFILL_BLESS=1 rewrites them.
+mod golden;
+
+// The paper's argument on the toy: what committing together costs, exactly, and that ADAS lowers it at equal NFE.
+mod dependence;
+
+// Numbers computed elsewhere that live in this repository: selections by NumPy, schedules by the official code.
+mod fixtures;
+
+// Bugs that were found once, each as the claim that was false.
+mod regressions;
+
+// What this crate must never contain.
+mod invariants;
+
+// The shared goldens, when COFILL_SHARED says where they are.
+mod conformance;

@@ -55,12 +55,17 @@ impl Sampler for Greedy {
             let problem = format!("{} scores for {} candidates", self.scores.len(), view.len());
             return Err(Error::Contract { who: "ranking", problem });
         }
-        // No early exit, so that the common case is one vectorised pass.
-        if !self.scores.iter().fold(true, |finite, u| finite & u.is_finite()) {
+        // Copied and checked in one vectorised pass: a plain copy is a `rep movsb`, which some machines do slower than all the rest.
+        self.utility.resize(view.len(), 0.0);
+        let mut finite = true;
+        for (u, score) in self.utility.iter_mut().zip(&self.scores) {
+            *u = *score;
+            finite &= score.is_finite();
+        }
+        if !finite {
             let index = self.scores.iter().position(|u| !u.is_finite()).expect("found above");
             return Err(Error::NotFinite { what: "score", index, value: self.scores[index] });
         }
-        self.utility.clone_from(&self.scores);
 
         let mut set = Tally::empty(view.len());
         let mut best = argmax(&self.utility);
@@ -149,7 +154,12 @@ impl Best {
         for v in chunks {
             lanes = std::array::from_fn(|lane| larger(v[lane], lanes[lane]));
         }
-        let value = lanes.iter().chain(rest).copied().fold(f64::NEG_INFINITY, larger);
+        for (lane, v) in lanes.iter_mut().zip(rest) {
+            *lane = larger(*v, *lane);
+        }
+        // By halves: a chain of eight comparisons would wait for each of them.
+        let four: [f64; 4] = std::array::from_fn(|i| larger(lanes[i], lanes[i + 4]));
+        let value = larger(larger(four[0], four[2]), larger(four[1], four[3]));
         if value > self.value {
             *self = Best { value, block };
         }

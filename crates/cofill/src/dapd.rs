@@ -80,10 +80,7 @@ impl Sampler for Dapd {
                 picks.push(view, Slot(i), key);
             }
         }
-        if picks.is_empty() {
-            picks.force_surest(view);
-        }
-        Ok(Verdict::Commit)
+        Ok(picks.or_surest(view))
     }
 }
 

@@ -93,10 +93,7 @@ impl Sampler for Dawn {
                 picks.push(view, slot, view.confidence(slot));
             }
         }
-        if picks.is_empty() {
-            picks.force_surest(view);
-        }
-        Ok(Verdict::Commit)
+        Ok(picks.or_surest(view))
     }
 }
 

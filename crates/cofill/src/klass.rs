@@ -97,10 +97,7 @@ impl Sampler for Klass {
                 picks.push(view, slot, c);
             }
         }
-        if picks.is_empty() {
-            picks.force_surest(view);
-        }
-        Ok(Verdict::Commit)
+        Ok(picks.or_surest(view))
     }
 }
 

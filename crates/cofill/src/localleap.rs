@@ -39,10 +39,7 @@ impl Sampler for LocalLeap {
                 picks.push(view, slot, view.confidence(slot));
             }
         }
-        if picks.is_empty() {
-            picks.force_surest(view);
-        }
-        Ok(Verdict::Commit)
+        Ok(picks.or_surest(view))
     }
 }
 

@@ -195,11 +195,14 @@ impl Picks {
         self.picks.push(pick);
     }
 
-    /// Chooses the surest candidate because nothing else was admissible.
-    pub fn force_surest(&mut self, view: &StepView<'_>) {
-        let slot = view.surest();
-        self.push(view, slot, view.confidence(slot));
-        self.forced = true;
+    /// Commits what was chosen; when nothing was admissible, the surest candidate, marked forced.
+    pub fn or_surest(&mut self, view: &StepView<'_>) -> Verdict {
+        if self.picks.is_empty() {
+            let slot = view.surest();
+            self.push(view, slot, view.confidence(slot));
+            self.forced = true;
+        }
+        Verdict::Commit
     }
 
     /// Whether a candidate was chosen already.

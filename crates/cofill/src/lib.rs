@@ -78,7 +78,7 @@ pub use denoiser::{Attention, Denoiser, Distributions, Layers, Needs, Prediction
 pub use error::{Error, Result};
 pub use greedy::Greedy;
 pub use pool::{Event, Pool, Ticket};
-pub use propose::{Proposal, RowStats, Style};
+pub use propose::{Proposal, Row, RowStats, Style};
 pub use ranking::Ranking;
 pub use registry::REGISTRY;
 pub use rule::StoppingRule;

@@ -85,80 +85,166 @@ impl Proposal {
 
     /// Proposes a token for `position` from its logits and describes their distribution. `logits: [vocab]`
     pub fn propose(&self, logits: &[f32], mask_id: TokenId, step: usize, position: usize) -> Result<RowStats> {
-        self.propose_wide(logits.iter().map(|&l| f64::from(l)).collect(), mask_id, step, position)
+        let mut row = self.row(mask_id, step, position);
+        row.push(logits)?;
+        row.finish()
     }
 
-    /// The same, for logits known exactly.
-    pub(crate) fn propose_wide(
-        &self,
-        mut logits: Vec<f64>,
-        mask_id: TokenId,
-        step: usize,
-        position: usize,
-    ) -> Result<RowStats> {
-        if let Some(index) = logits.iter().position(|l| l.is_nan() || *l == f64::INFINITY) {
-            return Err(Error::NotFinite { what: "logits", index, value: logits[index] });
+    /// The same, for logits that come in tiles: push them in the order of token ids, then finish. Whole rows of a large
+    /// vocabulary never have to exist at once.
+    pub fn row(&self, mask_id: TokenId, step: usize, position: usize) -> Row<'_> {
+        let noise = self.noise_scale() > 0.0;
+        Row {
+            proposal: self,
+            mask_id,
+            position,
+            noise: noise.then(|| Uniforms::new(self.seed, Purpose::Token, step, position)),
+            seen: 0,
+            whole: Vec::new(),
+            stats: Online::default(),
         }
-        silence(&mut logits, &self.suppress);
-        // A filter may leave nothing but the mask; then the best of the rest is proposed, with the confidence it has left: none.
-        let unfiltered = argmax(logits.iter().copied(), mask_id);
-        if let Style::Filtered { top_p, top_k } = self.style {
-            if self.temperature > 0.0 {
-                logits.iter_mut().for_each(|l| *l /= self.temperature);
-            }
-            top_p.into_iter().for_each(|p| keep_top_p(&mut logits, p));
-            top_k.into_iter().for_each(|k| keep_top_k(&mut logits, k));
-        }
-        // Under `Filtered` the logits are tempered already, so their noise has scale 1.
-        let noise_scale = match self.style {
+    }
+
+    /// How strong the Gumbel noise is. Under `Filtered` the logits are tempered already, so their noise has scale 1.
+    fn noise_scale(&self) -> f64 {
+        match self.style {
             Style::Clean => self.temperature,
             Style::Filtered { .. } if self.temperature > 0.0 => 1.0,
             Style::Filtered { .. } => 0.0,
-        };
-        let token = if noise_scale > 0.0 {
-            let mut noise = Uniforms::new(self.seed, Purpose::Token, step, position);
-            argmax(logits.iter().map(|l| l + noise_scale * noise.gumbel()), mask_id)
-        } else {
-            argmax(logits.iter().copied(), mask_id)
-        };
-        let token = token.or(unfiltered).ok_or(Error::NothingToPropose { position })?;
-        silence(&mut logits, &self.demote);
-        Ok(describe(&logits, token))
+        }
     }
 }
 
-/// Statistics of softmax(logits) around `token`.
-fn describe(logits: &[f64], token: TokenId) -> RowStats {
-    let max = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let chosen = token as usize;
-    if max == f64::NEG_INFINITY {
-        // Every token is demoted: nothing is left to be confident of.
-        return RowStats { token, confidence: 0.0, uncertainty: 1.0, margin: 0.0, entropy: 0.0 };
+/// One row of logits on its way to a proposal.
+pub struct Row<'a> {
+    proposal: &'a Proposal,
+    mask_id: TokenId,
+    position: usize,
+    noise: Option<Uniforms>,
+    seen: usize,
+    whole: Vec<f64>, // only filters need the whole row
+    stats: Online,
+}
+
+impl Row<'_> {
+    /// The logits of the next token ids.
+    pub fn push(&mut self, logits: &[f32]) -> Result<()> {
+        self.push_wide(logits.iter().map(|&l| f64::from(l)))
     }
-    let (mut sum, mut others, mut weighted) = (0.0, 0.0, 0.0); // Σe^x, Σ_{v≠token}e^x, Σx·e^x with x = l − max
-    let (mut first, mut second) = (0.0f64, 0.0f64);
-    for (v, l) in logits.iter().enumerate() {
-        let x = l - max;
-        let e = x.exp();
-        sum += e;
-        if v != chosen {
-            others += e;
+
+    /// The same, for logits known exactly.
+    pub(crate) fn push_wide(&mut self, logits: impl Iterator<Item = f64>) -> Result<()> {
+        for logit in logits {
+            if logit.is_nan() || logit == f64::INFINITY {
+                return Err(Error::NotFinite { what: "logits", index: self.seen, value: logit });
+            }
+            let token = self.seen as TokenId;
+            self.seen += 1;
+            let logit = if self.proposal.suppress.contains(&token) { f64::NEG_INFINITY } else { logit };
+            match self.proposal.style {
+                Style::Clean => self.see(token, logit),
+                Style::Filtered { .. } => self.whole.push(logit),
+            }
         }
+        Ok(())
+    }
+
+    fn see(&mut self, token: TokenId, logit: f64) {
+        let noise = self.noise.as_mut().map_or(0.0, |noise| self.proposal.noise_scale() * noise.gumbel());
+        let key = if token == self.mask_id { f64::NEG_INFINITY } else { logit + noise };
+        let counts = !self.proposal.demote.contains(&token);
+        self.stats.see(token, key, if counts { logit } else { f64::NEG_INFINITY });
+    }
+
+    /// The proposal. Fails when no token but the mask has any probability.
+    pub fn finish(mut self) -> Result<RowStats> {
+        let nothing = Error::NothingToPropose { position: self.position };
+        let Style::Filtered { top_p, top_k } = self.proposal.style else {
+            return self.stats.describe().ok_or(nothing);
+        };
+        let mut logits = std::mem::take(&mut self.whole);
+        // A filter may leave nothing but the mask; then the best of the rest is proposed, with the confidence it has left: none.
+        let unfiltered = argmax(logits.iter().copied(), self.mask_id);
+        if self.proposal.temperature > 0.0 {
+            logits.iter_mut().for_each(|l| *l /= self.proposal.temperature);
+        }
+        top_p.into_iter().for_each(|p| keep_top_p(&mut logits, p));
+        top_k.into_iter().for_each(|k| keep_top_k(&mut logits, k));
+        for (token, logit) in (0..).zip(logits) {
+            self.see(token, logit);
+        }
+        let alone = |token| RowStats { token, confidence: 0.0, uncertainty: 1.0, margin: 0.0, entropy: 0.0 };
+        self.stats.describe().or(unfiltered.map(alone)).ok_or(nothing)
+    }
+}
+
+/// Statistics of a softmax, kept up to date as its logits come. Sums are relative to the largest logit so far.
+struct Online {
+    max: f64,                       // largest logit
+    second: f64,                    // second largest
+    sum: f64,                       // Σ e^(l − max)
+    weighted: f64,                  // Σ (l − max) e^(l − max)
+    rest: f64,                      // Σ e^(l − max) without the chosen token: 1 − c without cancellation
+    chosen: Option<(TokenId, f64)>, // the best key so far
+    chosen_logit: f64,
+}
+
+impl Default for Online {
+    fn default() -> Self {
+        let none = f64::NEG_INFINITY;
+        Online { max: none, second: none, sum: 0.0, weighted: 0.0, rest: 0.0, chosen: None, chosen_logit: none }
+    }
+}
+
+impl Online {
+    /// `key` decides who is chosen (the lowest id on a tie), `logit` is what it counts for.
+    fn see(&mut self, token: TokenId, key: f64, logit: f64) {
+        if logit > self.max {
+            self.rescale(logit);
+        } else if logit > self.second {
+            self.second = logit;
+        }
+        let e = if logit > f64::NEG_INFINITY { (logit - self.max).exp() } else { 0.0 };
+        self.sum += e;
         if e > 0.0 {
-            weighted += x * e; // 0·ln 0 = 0
+            self.weighted += (logit - self.max) * e; // 0·ln 0 = 0
         }
-        if e > first {
-            (first, second) = (e, first);
-        } else if e > second {
-            second = e;
+        let better = key > f64::NEG_INFINITY && self.chosen.is_none_or(|(_, best)| key > best);
+        if better {
+            if self.chosen_logit > f64::NEG_INFINITY {
+                self.rest += (self.chosen_logit - self.max).exp(); // who was chosen joins the rest
+            }
+            (self.chosen, self.chosen_logit) = (Some((token, key)), logit);
+        } else {
+            self.rest += e;
         }
     }
-    RowStats {
-        token,
-        confidence: (logits[chosen] - max).exp() / sum,
-        uncertainty: others / sum,
-        margin: (first - second) / sum,
-        entropy: (sum.ln() - weighted / sum).max(0.0),
+
+    fn rescale(&mut self, max: f64) {
+        if self.max > f64::NEG_INFINITY {
+            let shift = self.max - max;
+            let factor = shift.exp();
+            self.weighted = factor * (self.weighted + shift * self.sum);
+            self.sum *= factor;
+            self.rest *= factor;
+        }
+        (self.max, self.second) = (max, self.max);
+    }
+
+    fn describe(&self) -> Option<RowStats> {
+        let (token, _) = self.chosen?;
+        if self.max == f64::NEG_INFINITY {
+            // Every token is demoted: nothing is left to be confident of.
+            return Some(RowStats { token, confidence: 0.0, uncertainty: 1.0, margin: 0.0, entropy: 0.0 });
+        }
+        let e = |logit: f64| if logit > f64::NEG_INFINITY { (logit - self.max).exp() } else { 0.0 };
+        Some(RowStats {
+            token,
+            confidence: e(self.chosen_logit) / self.sum,
+            uncertainty: self.rest / self.sum,
+            margin: (1.0 - e(self.second)) / self.sum,
+            entropy: (self.sum.ln() - self.weighted / self.sum).max(0.0),
+        })
     }
 }
 
@@ -172,14 +258,6 @@ fn argmax(values: impl Iterator<Item = f64>, mask_id: TokenId) -> Option<TokenId
         }
     }
     best.map(|(v, _)| v)
-}
-
-fn silence(logits: &mut [f64], ids: &[TokenId]) {
-    for &id in ids {
-        if let Some(l) = logits.get_mut(id as usize) {
-            *l = f64::NEG_INFINITY;
-        }
-    }
 }
 
 /// Drops a token when the probability *before* it, largest first, is already above `p`; the first always stays.

@@ -191,8 +191,9 @@ impl Toy {
         for &position in query.rows {
             let p = self.conditional(query.tokens, position);
             let mask = [f64::NEG_INFINITY];
-            let logits = p.iter().map(|p| p.ln()).chain(mask).collect();
-            rows.push(query.proposal.propose_wide(logits, self.mask_id(), query.step, position)?);
+            let mut row = query.proposal.row(self.mask_id(), query.step, position);
+            row.push_wide(p.iter().map(|p| p.ln()).chain(mask))?;
+            rows.push(row.finish()?);
             if query.distributions {
                 probabilities.extend(p.iter().chain(&[0.0]).map(|&p| p as f32));
             }

@@ -1,0 +1,241 @@
+//! What `config.json` says, in one vocabulary for both families.
+//!
+//! Every value is read from the file. Nothing falls back to a class default: Dream's class defaults are not its 7B's values, and
+//! LLaDA's `mlp_ratio` only counts when `mlp_hidden_size` is null. What this engine does not compute is refused by name.
+
+use crate::error::{Error, Result};
+use cofill::TokenId;
+use serde_json::{Map, Value};
+use std::path::{Path, PathBuf};
+
+/// A bidirectional transformer's sizes and switches.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// Whose tensor names the checkpoint uses.
+    pub family: Family,
+    /// Width of the residual stream.
+    pub hidden: usize,
+    /// Number of blocks.
+    pub layers: usize,
+    /// Query heads.
+    pub heads: usize,
+    /// Key and value heads; a group of query heads shares one.
+    pub kv_heads: usize,
+    /// Width of a head.
+    pub head_dim: usize,
+    /// Width of the MLP.
+    pub mlp: usize,
+    /// Rows of the embedding and of the head: the columns of the logits.
+    pub vocab: usize,
+    /// Base of the rotary angles.
+    pub rope_theta: f64,
+    /// Added to the mean square in RMSNorm.
+    pub rms_eps: f64,
+    /// q, k and v have biases.
+    pub qkv_bias: bool,
+    /// The head is the embedding.
+    pub tied: bool,
+    /// Row i − 1 predicts position i (Dream).
+    pub shift: bool,
+    /// The most positions a canvas may have.
+    pub context: usize,
+    /// The mask.
+    pub mask_id: TokenId,
+    /// End of text, which is also padding.
+    pub eos_id: TokenId,
+}
+
+/// The published layouts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Family {
+    /// `LLaDAModelLM`.
+    Llada,
+    /// `DreamModel`, which has Qwen2's layout.
+    Dream,
+}
+
+/// No model is this large; a size beyond it is a damaged file, not a reason to allocate.
+const MOST: u64 = 1 << 24;
+
+impl Config {
+    /// Reads `config.json` in `dir`.
+    pub fn load(dir: &Path) -> Result<Config> {
+        let path = dir.join("config.json");
+        let text = std::fs::read_to_string(&path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => Error::Missing { path: path.clone(), what: "the file".into() },
+            _ => Error::Malformed { path: path.clone(), problem: error.to_string() },
+        })?;
+        Config::parse(&text, &path)
+    }
+
+    /// Reads the text of a `config.json`; `path` is for messages.
+    pub fn parse(text: &str, path: &Path) -> Result<Config> {
+        let malformed = |problem: String| Error::Malformed { path: path.into(), problem };
+        let value: Value = serde_json::from_str(text).map_err(|error| malformed(format!("not JSON: {error}")))?;
+        let Value::Object(map) = value else { return Err(malformed("not a JSON object".into())) };
+        let fields = Fields { map, path: path.into() };
+        let names = fields.get("architectures")?.as_array();
+        let architecture = names.and_then(|names| names.first()).and_then(Value::as_str).unwrap_or_default();
+        let config = match architecture {
+            "LLaDAModelLM" => fields.llada()?,
+            "DreamModel" => fields.dream()?,
+            given => return Err(fields.unsupported("architectures[0]", given, "`LLaDAModelLM` and `DreamModel`")),
+        };
+        config.check(&fields)?;
+        Ok(config)
+    }
+
+    fn check(&self, fields: &Fields) -> Result<()> {
+        let wrong = |problem: String| Err(fields.malformed(problem));
+        if !self.heads.is_multiple_of(self.kv_heads) {
+            return wrong(format!("{} query heads cannot share {} key heads evenly", self.heads, self.kv_heads));
+        }
+        if !self.head_dim.is_multiple_of(2) {
+            return wrong(format!("head width {} is odd, but rotary embedding pairs its entries", self.head_dim));
+        }
+        if !(self.rope_theta.is_finite() && self.rope_theta > 0.0) {
+            return wrong(format!("`rope_theta` is {}, but must be above 0", self.rope_theta));
+        }
+        if !(self.rms_eps.is_finite() && self.rms_eps > 0.0) {
+            return wrong(format!("`rms_norm_eps` is {}, but must be above 0", self.rms_eps));
+        }
+        for (name, id) in [("mask_token_id", self.mask_id), ("eos_token_id", self.eos_id)] {
+            if id as usize >= self.vocab {
+                return wrong(format!("`{name}` is {id}, but the vocabulary ends at {}", self.vocab - 1));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The fields of a configuration file, with its path for messages.
+struct Fields {
+    map: Map<String, Value>,
+    path: PathBuf,
+}
+
+impl Fields {
+    fn llada(&self) -> Result<Config> {
+        self.demand("block_type", "llama")?;
+        self.demand("activation_type", "silu")?;
+        self.demand("layer_norm_type", "rms")?;
+        self.demand("rope", true)?;
+        for switch in
+            ["alibi", "attention_layer_norm", "input_emb_norm", "scale_logits", "include_bias", "bias_for_layer_norm"]
+        {
+            self.demand(switch, false)?;
+        }
+        let (hidden, heads) = (self.size("d_model")?, self.size("n_heads")?);
+        Ok(Config {
+            family: Family::Llada,
+            hidden,
+            layers: self.size("n_layers")?,
+            heads,
+            kv_heads: self.size_or_null("n_kv_heads")?.unwrap_or(heads),
+            head_dim: self.head_dim(hidden, heads)?,
+            mlp: match self.size_or_null("mlp_hidden_size")? {
+                Some(mlp) => mlp,
+                None => hidden * self.size("mlp_ratio")?,
+            },
+            vocab: match self.size_or_null("embedding_size")? {
+                Some(rows) => rows.max(self.size("vocab_size")?),
+                None => self.size("vocab_size")?,
+            },
+            rope_theta: self.number("rope_theta")?,
+            rms_eps: self.number("rms_norm_eps")?,
+            qkv_bias: self.switch("include_qkv_bias")?,
+            tied: self.switch("weight_tying")?,
+            shift: false,
+            context: self.size("max_sequence_length")?,
+            mask_id: self.id("mask_token_id")?,
+            eos_id: self.id("eos_token_id")?,
+        })
+    }
+
+    fn dream(&self) -> Result<Config> {
+        self.demand("hidden_act", "silu")?;
+        self.demand("rope_scaling", Value::Null)?;
+        self.demand("use_sliding_window", false)?;
+        let (hidden, heads) = (self.size("hidden_size")?, self.size("num_attention_heads")?);
+        Ok(Config {
+            family: Family::Dream,
+            hidden,
+            layers: self.size("num_hidden_layers")?,
+            heads,
+            kv_heads: self.size("num_key_value_heads")?,
+            head_dim: self.head_dim(hidden, heads)?,
+            mlp: self.size("intermediate_size")?,
+            vocab: self.size("vocab_size")?,
+            rope_theta: self.number("rope_theta")?,
+            rms_eps: self.number("rms_norm_eps")?,
+            qkv_bias: true,
+            tied: self.switch("tie_word_embeddings")?,
+            shift: true,
+            context: self.size("max_position_embeddings")?,
+            mask_id: self.id("mask_token_id")?,
+            eos_id: self.id("eos_token_id")?,
+        })
+    }
+
+    fn get(&self, name: &str) -> Result<&Value> {
+        let missing = || Error::Missing { path: self.path.clone(), what: format!("the field `{name}`") };
+        self.map.get(name).ok_or_else(missing)
+    }
+
+    fn malformed(&self, problem: String) -> Error {
+        Error::Malformed { path: self.path.clone(), problem }
+    }
+
+    fn unsupported(&self, what: &str, given: &str, accepted: &str) -> Error {
+        let (what, given, accepted) = (what.into(), given.into(), accepted.into());
+        Error::Unsupported { path: self.path.clone(), what, given, accepted }
+    }
+
+    /// The only value of a switch that this engine computes.
+    fn demand(&self, name: &str, want: impl Into<Value>) -> Result<()> {
+        let (given, want) = (self.get(name)?, want.into());
+        match *given == want {
+            true => Ok(()),
+            false => Err(self.unsupported(&format!("`{name}`"), &given.to_string(), &want.to_string())),
+        }
+    }
+
+    fn size(&self, name: &str) -> Result<usize> {
+        self.size_or_null(name)?.ok_or_else(|| self.malformed(format!("`{name}` is null, but must be a number")))
+    }
+
+    fn size_or_null(&self, name: &str) -> Result<Option<usize>> {
+        match self.get(name)? {
+            Value::Null => Ok(None),
+            value => match value.as_u64().filter(|n| (1..=MOST).contains(n)) {
+                Some(n) => Ok(Some(n as usize)),
+                None => {
+                    Err(self.malformed(format!("`{name}` is {value}, but must be a whole number from 1 to {MOST}")))
+                }
+            },
+        }
+    }
+
+    fn head_dim(&self, hidden: usize, heads: usize) -> Result<usize> {
+        match hidden.is_multiple_of(heads) {
+            true => Ok(hidden / heads),
+            false => Err(self.malformed(format!("a width of {hidden} cannot be split over {heads} heads"))),
+        }
+    }
+
+    fn number(&self, name: &str) -> Result<f64> {
+        let value = self.get(name)?;
+        value.as_f64().ok_or_else(|| self.malformed(format!("`{name}` is {value}, but must be a number")))
+    }
+
+    fn switch(&self, name: &str) -> Result<bool> {
+        let value = self.get(name)?;
+        value.as_bool().ok_or_else(|| self.malformed(format!("`{name}` is {value}, but must be true or false")))
+    }
+
+    fn id(&self, name: &str) -> Result<TokenId> {
+        let value = self.get(name)?;
+        let id = value.as_u64().and_then(|id| TokenId::try_from(id).ok());
+        id.ok_or_else(|| self.malformed(format!("`{name}` is {value}, but must be a token id")))
+    }
+}

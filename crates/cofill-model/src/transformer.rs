@@ -1,0 +1,313 @@
+//! One bidirectional transformer for both families.
+//!
+//! ```text
+//! x = emb[ids]
+//! each block:  x += o(softmax(rope(q) rope(k)ᵀ / √d) v)     with q, k, v of rms(x)
+//!              x += down(silu(gate(h)) · up(h))              with h = rms(x)
+//! ```
+//!
+//! No causal mask, no timestep. Every sequence is computed alone, so what it gives cannot depend on its neighbours. In the final
+//! block only the asked rows have queries, an output projection and an MLP.
+
+use crate::config::{Config, Family};
+use crate::error::Result;
+use crate::weights::Weights;
+use candle_core::{D, Device, IndexOp, Tensor};
+use candle_nn::ops::{rms_norm, silu, softmax_last_dim};
+use candle_nn::rotary_emb::rope;
+use std::ops::Range;
+
+/// The weights, and how they are put to use.
+pub struct Transformer {
+    config: Config,
+    embedding: Tensor, // [vocab, hidden]
+    blocks: Vec<Block>,
+    norm: Tensor, // [hidden]
+    head: Tensor, // [vocab, hidden]
+}
+
+struct Block {
+    attn_norm: Tensor, // [hidden]
+    q: Linear,         // hidden -> heads · dim
+    k: Linear,         // hidden -> kv_heads · dim
+    v: Linear,
+    o: Linear,
+    mlp_norm: Tensor,
+    gate: Linear, // hidden -> mlp
+    up: Linear,
+    down: Linear, // mlp -> hidden
+}
+
+struct Linear {
+    weight: Tensor, // [out, in]
+    bias: Option<Tensor>,
+}
+
+/// What a pass must compute beyond the residual stream.
+pub struct Ask<'a> {
+    /// Rows whose final hidden state is wanted, ascending.
+    pub rows: &'a [usize],
+    /// Layers whose head-mean attention is wanted, and among which positions.
+    pub attention: Option<(Range<usize>, &'a [usize])>,
+}
+
+/// What a pass computed.
+pub struct Pass {
+    /// After the final norm. `[rows, hidden]`
+    pub hidden: Tensor,
+    /// Mean over heads and layers, laid out `[key x query]`.
+    pub attention: Option<Vec<f64>>,
+}
+
+impl Transformer {
+    /// Takes the tensors it needs, by the family's names.
+    pub fn load(config: Config, weights: &Weights) -> Result<Transformer> {
+        let Config { hidden, heads, kv_heads, head_dim, mlp, vocab, .. } = config;
+        let names = Names::of(config.family);
+        let linear = |name: String, out: usize, input: usize, bias: bool| -> Result<Linear> {
+            let bias = if bias { Some(weights.get(&format!("{name}.bias"), &[out])?) } else { None };
+            Ok(Linear { weight: weights.get(&format!("{name}.weight"), &[out, input])?, bias })
+        };
+        let block = |i: usize| -> Result<Block> {
+            let name = |leaf: &str| format!("{}.{i}.{leaf}", names.blocks);
+            let bias = config.qkv_bias;
+            Ok(Block {
+                attn_norm: weights.get(&name(names.attn_norm), &[hidden])?,
+                q: linear(name(names.q), heads * head_dim, hidden, bias)?,
+                k: linear(name(names.k), kv_heads * head_dim, hidden, bias)?,
+                v: linear(name(names.v), kv_heads * head_dim, hidden, bias)?,
+                o: linear(name(names.o), hidden, heads * head_dim, false)?,
+                mlp_norm: weights.get(&name(names.mlp_norm), &[hidden])?,
+                gate: linear(name(names.gate), mlp, hidden, false)?,
+                up: linear(name(names.up), mlp, hidden, false)?,
+                down: linear(name(names.down), hidden, mlp, false)?,
+            })
+        };
+        let embedding = weights.get(names.embedding, &[vocab, hidden])?;
+        let head = match config.tied {
+            true => embedding.clone(),
+            false => weights.get(names.head, &[vocab, hidden])?,
+        };
+        Ok(Transformer {
+            embedding,
+            blocks: (0..config.layers).map(block).collect::<Result<_>>()?,
+            norm: weights.get(names.norm, &[hidden])?,
+            head,
+            config,
+        })
+    }
+
+    /// The configuration it was loaded with.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// One pass over one sequence.
+    pub fn forward(&self, tokens: &[u32], ask: &Ask<'_>) -> Result<Pass> {
+        let length = tokens.len();
+        let rotary = Rotary::new(&self.config, length)?;
+        let mut mean =
+            ask.attention.as_ref().map(|(layers, positions)| HeadMean::new(layers, positions, self.config.heads));
+        let mut x = self.embedding.index_select(&indices(tokens.iter().map(|&t| t as usize))?, 0)?; // [length, hidden]
+        let every: Vec<usize> = (0..length).collect();
+        for (i, block) in self.blocks.iter().enumerate() {
+            let last = i + 1 == self.blocks.len();
+            let probe = mean.as_mut().filter(|mean| mean.layers.contains(&i));
+            // Queries of the final block: the asked rows, and those whose attention is probed.
+            let rows = if last { ask.rows } else { &every };
+            let mut queries: Vec<usize> = rows.to_vec();
+            if last && let Some(probe) = &probe {
+                queries.extend_from_slice(&probe.positions);
+                queries.sort_unstable();
+                queries.dedup();
+            }
+            let mixed = self.attend(block, &x, &queries, &rotary, probe)?; // [queries, heads · dim]
+            let (mixed, residual) = match last {
+                false => (mixed, x),
+                true => {
+                    let at = rows.iter().map(|row| queries.binary_search(row).unwrap_or_default());
+                    let mixed = mixed.index_select(&indices(at)?, 0)?;
+                    (mixed, x.index_select(&indices(rows.iter().copied())?, 0)?)
+                }
+            };
+            let y = (residual + block.o.forward(&mixed)?)?;
+            let h = rms_norm(&y, &block.mlp_norm, self.config.rms_eps as f32)?;
+            let h = (silu(&block.gate.forward(&h)?)? * block.up.forward(&h)?)?;
+            x = (y + block.down.forward(&h)?)?;
+        }
+        let hidden = rms_norm(&x, &self.norm, self.config.rms_eps as f32)?;
+        Ok(Pass { hidden, attention: mean.map(HeadMean::finish) })
+    }
+
+    /// Attention of the asked queries over all keys, before the output projection.
+    fn attend(
+        &self,
+        block: &Block,
+        x: &Tensor,
+        queries: &[usize],
+        rotary: &Rotary,
+        mut probe: Option<&mut HeadMean>,
+    ) -> Result<Tensor> {
+        let Config { heads, kv_heads, head_dim, .. } = self.config;
+        let length = x.dim(0)?;
+        let h = rms_norm(x, &block.attn_norm, self.config.rms_eps as f32)?;
+        let all = queries.len() == length;
+        let h_q = if all { h.clone() } else { h.index_select(&indices(queries.iter().copied())?, 0)? };
+        let split = |t: Tensor, n: usize| -> Result<Tensor> {
+            let rows = t.dim(0)?;
+            Ok(t.reshape((1, rows, n, head_dim))?.transpose(1, 2)?.contiguous()?) // [1, n, rows, dim]
+        };
+        let q = rotary.apply(&split(block.q.forward(&h_q)?, heads)?, queries)?;
+        let k = rotary.apply(&split(block.k.forward(&h)?, kv_heads)?, &(0..length).collect::<Vec<_>>())?;
+        let v = split(block.v.forward(&h)?, kv_heads)?;
+        let scale = 1.0 / (head_dim as f64).sqrt();
+        let group = heads / kv_heads;
+        let mut mixed = Vec::with_capacity(heads);
+        // Head by head, so that no more than one head's [queries, length] scores exist.
+        for head in 0..heads {
+            let (k, v) = (k.i((0, head / group))?, v.i((0, head / group))?); // [length, dim]
+            let q = (q.i((0, head))? * scale)?; // [queries, dim]
+            let p = softmax_last_dim(&q.matmul(&k.t()?)?)?; // [queries, length]
+            if let Some(probe) = probe.as_deref_mut() {
+                probe.add(&p, queries)?;
+            }
+            mixed.push(p.matmul(&v)?);
+        }
+        Ok(Tensor::cat(&mixed, D::Minus1)?) // [queries, heads · dim]
+    }
+
+    /// Logits of some token ids, for hidden states after the final norm. `[rows, ids]`
+    pub fn logits(&self, hidden: &Tensor, ids: Range<usize>) -> Result<Tensor> {
+        let tile = self.head.narrow(0, ids.start, ids.len())?;
+        Ok(hidden.matmul(&tile.t()?)?)
+    }
+}
+
+impl Linear {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let y = x.matmul(&self.weight.t()?)?;
+        Ok(match &self.bias {
+            Some(bias) => y.broadcast_add(bias)?,
+            None => y,
+        })
+    }
+}
+
+/// cos and sin of every position's angles. The angle is an f32 product of f32 factors, as in the reference.
+struct Rotary {
+    cos: Tensor, // [length, dim / 2]
+    sin: Tensor,
+}
+
+impl Rotary {
+    fn new(config: &Config, length: usize) -> Result<Rotary> {
+        let half = config.head_dim / 2;
+        let frequency = |j: usize| 1.0 / (config.rope_theta as f32).powf(2.0 * j as f32 / config.head_dim as f32);
+        let angles: Vec<f32> =
+            (0..length).flat_map(|position| (0..half).map(move |j| position as f32 * frequency(j))).collect();
+        let angles = Tensor::from_vec(angles, (length, half), &Device::Cpu)?;
+        Ok(Rotary { cos: angles.cos()?, sin: angles.sin()? })
+    }
+
+    /// Rotates rows that stand at `positions`. `x: [1, heads, rows, dim]`
+    fn apply(&self, x: &Tensor, positions: &[usize]) -> Result<Tensor> {
+        let at = indices(positions.iter().copied())?;
+        Ok(rope(x, &self.cos.index_select(&at, 0)?, &self.sin.index_select(&at, 0)?)?)
+    }
+}
+
+/// The mean over heads and layers of the attention among some positions.
+struct HeadMean {
+    layers: Range<usize>,
+    positions: Vec<usize>,
+    heads: usize,
+    by_key: Vec<f64>, // [key x query]
+}
+
+impl HeadMean {
+    fn new(layers: &Range<usize>, positions: &[usize], heads: usize) -> HeadMean {
+        let by_key = vec![0.0; positions.len() * positions.len()];
+        HeadMean { layers: layers.clone(), positions: positions.to_vec(), heads, by_key }
+    }
+
+    /// One head's probabilities. `p: [queries, length]`, rows at positions `queries`.
+    fn add(&mut self, p: &Tensor, queries: &[usize]) -> Result<()> {
+        let length = p.dim(1)?;
+        let p = p.flatten_all()?.to_vec1::<f32>()?;
+        let n = self.positions.len();
+        for (query, position) in self.positions.iter().enumerate() {
+            let row = queries.binary_search(position).unwrap_or_default() * length;
+            for (key, at) in self.positions.iter().enumerate() {
+                self.by_key[key * n + query] += f64::from(p[row + at]);
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Vec<f64> {
+        let n = (self.heads * self.layers.len()) as f64;
+        self.by_key.iter_mut().for_each(|a| *a /= n);
+        self.by_key
+    }
+}
+
+/// Where a family keeps its tensors.
+struct Names {
+    embedding: &'static str,
+    blocks: &'static str,
+    attn_norm: &'static str,
+    q: &'static str,
+    k: &'static str,
+    v: &'static str,
+    o: &'static str,
+    mlp_norm: &'static str,
+    gate: &'static str,
+    up: &'static str,
+    down: &'static str,
+    norm: &'static str,
+    head: &'static str,
+}
+
+impl Names {
+    fn of(family: Family) -> &'static Names {
+        match family {
+            // `ff_out` is the down projection inside a block and the head outside.
+            Family::Llada => &Names {
+                embedding: "model.transformer.wte.weight",
+                blocks: "model.transformer.blocks",
+                attn_norm: "attn_norm.weight",
+                q: "q_proj",
+                k: "k_proj",
+                v: "v_proj",
+                o: "attn_out",
+                mlp_norm: "ff_norm.weight",
+                gate: "ff_proj",
+                up: "up_proj",
+                down: "ff_out",
+                norm: "model.transformer.ln_f.weight",
+                head: "model.transformer.ff_out.weight",
+            },
+            Family::Dream => &Names {
+                embedding: "model.embed_tokens.weight",
+                blocks: "model.layers",
+                attn_norm: "input_layernorm.weight",
+                q: "self_attn.q_proj",
+                k: "self_attn.k_proj",
+                v: "self_attn.v_proj",
+                o: "self_attn.o_proj",
+                mlp_norm: "post_attention_layernorm.weight",
+                gate: "mlp.gate_proj",
+                up: "mlp.up_proj",
+                down: "mlp.down_proj",
+                norm: "model.norm.weight",
+                head: "lm_head.weight",
+            },
+        }
+    }
+}
+
+fn indices(positions: impl Iterator<Item = usize>) -> Result<Tensor> {
+    let positions: Vec<u32> = positions.map(|position| position as u32).collect();
+    let n = positions.len();
+    Ok(Tensor::from_vec(positions, n, &Device::Cpu)?)
+}

@@ -15,7 +15,10 @@ import platform
 import subprocess
 import time
 
-import numpy as np
+try:
+    import numpy as np
+except ImportError:
+    raise SystemExit("this script needs NumPy: python3 -m venv .venv && .venv/bin/pip install numpy==2.3.4")
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ALPHA = 40.0

@@ -2,7 +2,7 @@
 
 use crate::fail::{Done, Fail};
 use crate::model::{Model, NAMES};
-use crate::show::Show;
+use crate::show::{Show, count};
 use anyhow::Context;
 use cofill::trace::{End, Header, TraceWriter, VERSION};
 use cofill::{Canvas, Decode, Finish, Proposal, SamplerSpec, Schedule, Step, TokenId};
@@ -25,7 +25,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "SPEC", default_value = "topk:2+ad")]
     sampler: SamplerSpec,
     /// How many positions to generate after the prompt.
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 12)]
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 12, allow_negative_numbers = true)]
     length: usize,
     /// Decode blocks of N positions from left to right (default: no blocks).
     #[arg(long, value_name = "N")]
@@ -34,7 +34,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "T", default_value_t = 0.0, allow_negative_numbers = true)]
     temperature: f64,
     /// The root of all randomness.
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     seed: u64,
     /// Stop after N forwards, with masks left if need be.
     #[arg(long, value_name = "N")]
@@ -76,8 +76,11 @@ pub(crate) fn run(args: &Args) -> Done {
         let prediction = predictions.first().context("the model answered no prediction").map_err(Fail::Run)?;
         let Some(mut step) = meter.sampler.time(|| decode.absorb(prediction))? else { continue };
         step.pieces = step.commits.iter().map(|commit| model.piece(commit.token)).collect();
-        if let Some(show) = &mut show {
-            show.step(&step, &step.pieces)?;
+        // A picture that cannot be drawn (stderr is gone) must not cost the answer or the trace.
+        if let Some(drawn) = &mut show
+            && drawn.step(&step, &step.pieces).is_err()
+        {
+            show = None;
         }
         if let Some(trace) = &mut trace {
             trace.step(&step)?;
@@ -202,7 +205,7 @@ fn report(args: &Args, model: &Model, decode: &Decode, start: &Canvas, steps: &[
     }
     let filled = start.n_masked() - decode.canvas().n_masked();
     let per_forward = filled as f64 / decode.nfe().max(1) as f64;
-    writeln!(
+    let _ = writeln!(
         anstream::stderr(),
         "{}  {} in {}, {per_forward:.2} per forward; model {:.2} ms, sampler {:.2} ms",
         args.sampler,
@@ -210,17 +213,13 @@ fn report(args: &Args, model: &Model, decode: &Decode, start: &Canvas, steps: &[
         count(decode.nfe(), "forward"),
         meter.model.ms(),
         meter.sampler.ms(),
-    )?;
+    );
     if decode.finish() == Some(Finish::Capped) {
         let left = decode.canvas().n_masked();
-        crate::fail::warning_line(&format!("{left} masks are left after --max-nfe {}; raise it", decode.nfe()));
+        let left = count(left, "mask");
+        crate::fail::warning_line(&format!("{left} left after --max-nfe {}; raise it", decode.nfe()));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// `1 token`, `2 tokens`.
-fn count(n: usize, noun: &str) -> String {
-    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
 /// `--json`.

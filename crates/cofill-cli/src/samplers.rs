@@ -4,7 +4,7 @@ use crate::fail::Done;
 use cofill::spec::Entry;
 use cofill::{Needs, REGISTRY, Scope};
 use serde_json::{Value, json};
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 /// List every sampler: how it is written, what it needs, where it comes from.
@@ -35,7 +35,16 @@ pub(crate) fn run(args: &Args) -> Done {
             entry.source.into(),
         ]);
     }
-    table(&mut out, &rows)?;
+    let widths = widths(&rows);
+    let whole: usize = widths.iter().map(|width| width + 2).sum();
+    let narrow = std::io::stdout().is_terminal()
+        && terminal_size::terminal_size().is_some_and(|(width, _)| usize::from(width.0) < whole);
+    // Where the whole table would wrap, what can be looked up with --json is left out.
+    let columns = if narrow { 2 } else { rows[0].len() };
+    for row in &rows {
+        let cells = row.iter().zip(widths).take(columns).map(|(cell, width)| format!("{cell:<width$}"));
+        writeln!(out, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
+    }
     writeln!(out, "\nOptions")?;
     for (options, names) in options() {
         writeln!(out, "  {options}\n      {names}")?;
@@ -101,13 +110,7 @@ fn options() -> Vec<(String, String)> {
     sets
 }
 
-/// Columns as wide as their widest cell; the last one is not padded.
-fn table<const N: usize>(out: &mut impl Write, rows: &[[String; N]]) -> std::io::Result<()> {
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: [usize; N] = std::array::from_fn(width);
-    for row in rows {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
-        writeln!(out, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
-    }
-    Ok(())
+/// Columns as wide as their widest cell.
+fn widths<const N: usize>(rows: &[[String; N]]) -> [usize; N] {
+    std::array::from_fn(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0))
 }

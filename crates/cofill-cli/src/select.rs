@@ -6,7 +6,7 @@
 use crate::fail::{Done, Fail, error_line, warning_line};
 use cofill::{Attention, SamplerSpec, Snapshot};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, Write};
 use std::process::ExitCode;
@@ -21,7 +21,7 @@ use std::process::ExitCode;
 /// given back. Samplers that look at more than one step are refused.
 ///
 /// Each answer is {"selected":[..],"forced":false,"utility":[..]}, in pick order; a line that cannot be answered gets
-/// {"line":N,"error":".."} and makes the exit code 2.
+/// {"line":N,"error":".."} and makes the exit code 2. Blank lines are skipped.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The sampler of lines that name none.
@@ -56,6 +56,15 @@ struct Answer {
     utility: Vec<f64>,
 }
 
+/// The answer to a line that cannot be answered.
+#[derive(Serialize)]
+struct Refusal<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<Value>,
+    line: usize,
+    error: &'a str,
+}
+
 pub(crate) fn run(args: &Args) -> Done {
     let mut out = std::io::stdout().lock();
     let mut warned = BTreeSet::new();
@@ -71,7 +80,8 @@ pub(crate) fn run(args: &Args) -> Done {
                 bad_lines += 1;
                 let message = format!("{error:#}");
                 error_line(&format!("line {number}: {message}"));
-                json!({"line": number, "error": message}).to_string()
+                let id = serde_json::from_slice::<Value>(&line).ok().and_then(|value| value.get("id").cloned());
+                serde_json::to_string(&Refusal { id, line: number, error: &message })?
             }
         };
         writeln!(out, "{answer}")?;
@@ -79,7 +89,7 @@ pub(crate) fn run(args: &Args) -> Done {
     }
     match bad_lines {
         0 => Ok(ExitCode::SUCCESS),
-        _ => Err(Fail::request(format!("{bad_lines} of the lines could not be answered"))),
+        _ => Err(Fail::request(format!("{} could not be answered", crate::show::count(bad_lines, "line")))),
     }
 }
 

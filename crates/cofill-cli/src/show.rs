@@ -1,7 +1,7 @@
 //! The canvas being filled, for people: colour by confidence, the newest commits marked.
 //!
-//! On a terminal the picture is redrawn in place; elsewhere every step is one plain line. It goes to stderr, because the answer
-//! goes to stdout.
+//! Every step is a line, coloured on a terminal and plain elsewhere. A canvas that does not fit a line of the terminal is redrawn
+//! in place instead. It goes to stderr, because the answer goes to stdout.
 
 use cofill::{Canvas, Step};
 use std::io::{IsTerminal, Write};
@@ -60,17 +60,26 @@ impl Show {
         }
         self.nfe += step.forwards;
         let mut err = anstream::stderr().lock();
-        if self.live {
-            self.redraw(&mut err, step)?;
-            std::thread::sleep(FRAME);
-        } else {
-            writeln!(err, "{}  {}", self.status(step), self.plain())?;
+        if !self.live {
+            return writeln!(err, "{}  {}", self.status(step), self.plain());
         }
+        let (width, _) = terminal();
+        let status = self.status(step);
+        let text: usize = self.cells.iter().map(|cell| cell.text.chars().count() + 1).sum();
+        if status.chars().count() + 2 + text < width {
+            let cells: Vec<String> = self.cells.iter().map(Cell::painted).collect();
+            writeln!(err, "{status}  {}", cells.join(" "))?;
+        } else {
+            self.redraw(&mut err, step)?;
+        }
+        std::thread::sleep(FRAME);
         Ok(())
     }
 
     fn status(&self, step: &Step) -> String {
-        let mut status = format!("step {:>3}  nfe {:>3}  masked {:>3}", step.step, self.nfe, step.n_masked);
+        let left = step.n_masked + step.remasked.len() - step.commits.len();
+        let mut status =
+            format!("step {:>3}  nfe {:>3}  masked {:>3} -> {left:<3}", step.step, self.nfe, step.n_masked);
         if step.forced {
             status += "  forced";
         }
@@ -87,8 +96,7 @@ impl Show {
     }
 
     fn redraw(&mut self, err: &mut impl Write, step: &Step) -> std::io::Result<()> {
-        let (width, height) = terminal_size::terminal_size().map_or((80, 24), |(w, h)| (w.0.into(), h.0.into()));
-        let (width, height): (usize, usize) = (usize::max(width, 20), usize::max(height, 8));
+        let (width, height) = terminal();
         let mut lines = vec![self.status(step)];
         if let Some(d) = step.deferred {
             let name = |position: usize| format!("{position} `{}`", self.cells[position].text);
@@ -123,6 +131,17 @@ impl Show {
         self.drawn = lines.len();
         err.flush()
     }
+}
+
+/// Columns and rows.
+fn terminal() -> (usize, usize) {
+    let (width, height) = terminal_size::terminal_size().map_or((80, 24), |(w, h)| (w.0.into(), h.0.into()));
+    (usize::max(width, 20), usize::max(height, 8))
+}
+
+/// `1 token`, `2 tokens`.
+pub(crate) fn count(n: usize, noun: &str) -> String {
+    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
 impl Cell {

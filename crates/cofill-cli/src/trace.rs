@@ -1,10 +1,10 @@
 //! `cofill trace`: look at what a decode did, without the model.
 
 use crate::fail::{Done, Fail};
-use crate::show::Show;
+use crate::show::{Show, count};
 use anyhow::Context;
 use cofill::Trace;
-use cofill::trace_diff::diff;
+use cofill::trace_diff::{diff, settings};
 use serde_json::json;
 use std::fs::File;
 use std::io::{BufReader, Write};
@@ -83,7 +83,8 @@ fn replay(trace: &Trace, as_json: bool) -> Done {
         writeln!(out, "{text}")?;
         let state = if trace.end.is_some() { "" } else { "  (interrupted)" };
         let header = &trace.header;
-        writeln!(anstream::stderr(), "{}  {}  {} forwards{state}", header.model, header.sampler, trace.nfe())?;
+        let forwards = count(trace.nfe(), "forward");
+        writeln!(anstream::stderr(), "{}  {}  {forwards}{state}", header.model, header.sampler)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -91,15 +92,11 @@ fn replay(trace: &Trace, as_json: bool) -> Done {
 fn compare((a_path, a): (&Path, &Trace), (b_path, b): (&Path, &Trace)) -> Done {
     let mut out = std::io::stdout().lock();
     for (name, path, trace) in [("A", a_path, a), ("B", b_path, b)] {
-        let steps = trace.steps.len();
-        writeln!(
-            out,
-            "{name}  {}  {}  {} steps, {} forwards",
-            path.display(),
-            trace.header.sampler,
-            steps,
-            trace.nfe()
-        )?;
+        let (steps, forwards) = (count(trace.steps.len(), "step"), count(trace.nfe(), "forward"));
+        writeln!(out, "{name}  {}  {}  {steps}, {forwards}", path.display(), trace.header.sampler)?;
+    }
+    for setting in settings(a, b) {
+        writeln!(out, "differs: {setting}")?;
     }
     match diff(a, b) {
         None => {

@@ -3,14 +3,18 @@
 //! LLaDA and Dream are one bidirectional transformer ([`Transformer`]) with two configurations ([`Config`]) and two tables of tensor
 //! names. [`Model`] answers the queries of `cofill`'s decodes; samplers never learn which family they talk to.
 
+mod chat;
 mod config;
 mod error;
 mod model;
+mod tokenizer;
 mod transformer;
 mod weights;
 
+pub use chat::{ChatTemplate, Message};
 pub use config::{Config, Family};
 pub use error::{Error, Result};
 pub use model::Model;
+pub use tokenizer::Tokenizer;
 pub use transformer::{Ask, Pass, Transformer};
 pub use weights::Weights;

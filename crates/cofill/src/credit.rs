@@ -2,7 +2,8 @@
 //!
 //! C ← β C, then the top token of each masked position gains p^γ; logits are raised by α ln(1 + C), which is p ∝ p (1 + C)^α; the
 //! boosted confidence is compared with τ. Only tokens that once won hold credit, so C is kept sparse. The written token is the
-//! boosted winner, which may differ from the proposed one, and its confidence in the trace is the boosted one.
+//! boosted winner, which may differ from the proposed one; the trace has the model's probability of it as confidence and the
+//! boosted one as score.
 
 use crate::spec::{Entry, Param};
 use crate::{Error, Job, Needs, Pick, Picks, Policy, Result, Sampler, Slot, StepView, TokenId, Verdict};
@@ -85,7 +86,8 @@ impl Sampler for Credit {
         picks.forced = most < self.tau;
         for (slot, &(token, c)) in view.slots().zip(&boosted) {
             if c >= threshold {
-                picks.add(Pick { token, confidence: c, ..Pick::of(view, slot, c) });
+                let confidence = f64::from(view.distribution(slot)[token as usize]);
+                picks.add(Pick { token, confidence, ..Pick::of(view, slot, c) });
             }
         }
         Ok(Verdict::Commit)

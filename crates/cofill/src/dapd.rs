@@ -6,7 +6,7 @@
 //! ends could not be recovered; ours is linear in the share of masks already filled: careful early, permissive late.
 
 use crate::spec::{Entry, Param};
-use crate::{Attention, Error, Layers, Needs, Picks, Policy, Result, Sampler, Slot, StepView, Verdict};
+use crate::{Attention, Layers, Needs, Picks, Policy, Result, Sampler, Slot, StepView, Verdict};
 
 /// DAPD's threshold schedule.
 pub(crate) struct Dapd {
@@ -23,12 +23,8 @@ pub(crate) const ENTRY: Entry = Entry {
     discountable: false,
     source: "Kim et al. 2026 (DAPD); schedule ours",
     build: |v, _| {
-        let (tau_min, tau_max) = (v.param(0), v.param(1));
-        if tau_min > tau_max {
-            let (what, limit) = ("TAU_MAX", format!("at least TAU_MIN, {tau_min}"));
-            return Err(Error::BadSetting { what, limit, given: tau_max.to_string() });
-        }
-        Ok(Policy::Commits(Box::new(Dapd { tau_min, tau_max })))
+        v.at_most((0, "TAU_MIN"), (1, "TAU_MAX"))?;
+        Ok(Policy::Commits(Box::new(Dapd { tau_min: v.param(0), tau_max: v.param(1) })))
     },
 };
 

@@ -243,12 +243,7 @@ impl Attention {
             return Ok(());
         }
         let at = self.by_key.iter().position(|&a| !fine(a)).expect("the pass above found one");
-        let (query, key) = (at % self.n, at / self.n);
-        let (what, index, value) = ("attention", query * self.n + key, self.by_key[at]);
-        match value.is_finite() {
-            false => Err(Error::NotFinite { what, index, value }),
-            true => Err(Error::BadValue { what, index, value, limit: "a probability, 0 to 1" }),
-        }
+        Err(Error::BadAttention { query: at % self.n, key: at / self.n, value: self.by_key[at] })
     }
 }
 
@@ -327,9 +322,9 @@ mod tests {
         assert!(matches!(Attention::from_keys(2, vec![0.0; 3]), Err(Error::Length { want: 4, got: 3, .. })));
         let with = |bad: f64| Attention::from_rows(&[[0.0, bad], [0.0, 0.0]]).unwrap().check();
         assert!(with(1.0).is_ok());
-        assert!(matches!(with(f64::NAN), Err(Error::NotFinite { what: "attention", index: 1, .. })));
-        assert!(matches!(with(-0.1), Err(Error::BadValue { what: "attention", index: 1, .. })));
-        assert!(matches!(with(1.5), Err(Error::BadValue { .. })));
+        for bad in [f64::NAN, -0.1, 1.5] {
+            assert!(matches!(with(bad), Err(Error::BadAttention { query: 0, key: 1, .. })), "{bad}");
+        }
     }
 
     #[test]

@@ -108,6 +108,16 @@ pub enum Error {
         /// Its length.
         got: usize,
     },
+    /// An entry of the attention matrix that is no probability.
+    #[error("`attention[{query}][{key}]` is {value}, but must be a probability, 0 to 1")]
+    BadAttention {
+        /// Its row.
+        query: usize,
+        /// Its column.
+        key: usize,
+        /// The value.
+        value: f64,
+    },
     /// NaN or infinity, which no sampler may rank.
     #[error("`{what}[{index}]` is {value}; every value must be a finite number")]
     NotFinite {

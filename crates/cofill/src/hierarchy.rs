@@ -20,7 +20,10 @@ pub(crate) const ENTRY: Entry = Entry {
     options: &[],
     discountable: false,
     source: "dInfer, hierarchy decoder",
-    build: |v, _| Ok(Policy::Commits(Box::new(Hierarchy { tau: v.param(0), low: v.param(1) }))),
+    build: |v, _| {
+        v.at_most((1, "LOW"), (0, "TAU"))?;
+        Ok(Policy::Commits(Box::new(Hierarchy { tau: v.param(0), low: v.param(1) })))
+    },
 };
 
 impl Sampler for Hierarchy {

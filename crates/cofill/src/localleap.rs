@@ -23,6 +23,7 @@ pub(crate) const ENTRY: Entry = Entry {
     discountable: false,
     source: "LocalLeap, as bundled with DAWN",
     build: |v, _| {
+        v.at_most((1, "RELAXED"), (0, "ANCHOR"))?;
         let (anchor, relaxed, radius) = (v.param(0), v.param(1), v.count(2));
         Ok(Policy::Commits(Box::new(LocalLeap { anchor, relaxed, radius })))
     },

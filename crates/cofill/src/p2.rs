@@ -24,7 +24,7 @@ enum Score {
 pub(crate) const ENTRY: Entry = Entry {
     name: "p2",
     about: "replans every step; may remask",
-    params: &[Param::count("STEPS", 1, u32::MAX as u64)],
+    params: &[Param::count("STEPS", 1, 65_536)],
     flags: &[&["confidence", "random"]],
     options: &[Param::number("eta", 0.0, f64::INFINITY).default(1.0)],
     discountable: false,

@@ -16,7 +16,8 @@ const K: Param = Param::count("K", 1, u32::MAX as u64);
 const F: Param = Param::number("F", 0.0, f64::INFINITY);
 const TAU: Param = Param::number("TAU", 0.0, 1.0);
 const GAMMA: Param = Param::number("GAMMA", 0.0, f64::INFINITY);
-const STEPS: Param = Param::count("STEPS", 1, u32::MAX as u64);
+/// Sixteen times the longest canvas of the models at hand; every step is a forward, also those that commit nothing.
+const STEPS: Param = Param::count("STEPS", 1, 65_536);
 
 /// What a greedy sampler may rank by; the first is the paper's.
 const RANKINGS: &[&str] = &["confidence", "margin", "entropy", "random", "experimental-dos"];

@@ -135,6 +135,17 @@ impl Values {
         self.params[i]
     }
 
+    /// Refuses two parameters in the wrong order, naming the one that must not be larger.
+    pub fn at_most(&self, (i, name): (usize, &'static str), (j, of): (usize, &'static str)) -> Result<()> {
+        match self.params[i] <= self.params[j] {
+            true => Ok(()),
+            false => {
+                let limit = format!("at most {of}, which is {}", self.params[j]);
+                Err(Error::BadSetting { what: name, limit, given: self.params[i].to_string() })
+            }
+        }
+    }
+
     /// The i-th parameter, a whole number.
     pub fn count(&self, i: usize) -> usize {
         self.params[i] as usize

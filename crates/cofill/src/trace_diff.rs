@@ -71,6 +71,8 @@ pub enum Why {
     },
     /// One of them took commits back.
     Remasked,
+    /// The same sampler under different settings.
+    Settings(String),
 }
 
 /// How far two runs of the same model may differ in a confidence.
@@ -88,11 +90,30 @@ pub fn diff(a: &Trace, b: &Trace) -> Option<Difference> {
         };
         let (only_a, only_b) = (only(x, y), only(y, x));
         if !only_a.is_empty() || !only_b.is_empty() || x.remasked != y.remasked {
-            return Some(Difference::Step { step: x.step, only_a, only_b, why: why(x, y) });
+            let settings = settings(a, b);
+            let why = match a.header.sampler == b.header.sampler && !settings.is_empty() {
+                true => Why::Settings(settings.join(", ")),
+                false => why(x, y),
+            };
+            return Some(Difference::Step { step: x.step, only_a, only_b, why });
         }
     }
     let steps = (a.steps.len(), b.steps.len());
     (steps.0 != steps.1).then_some(Difference::Ended { steps })
+}
+
+/// What two runs had set differently, beside the sampler.
+pub fn settings(a: &Trace, b: &Trace) -> Vec<String> {
+    let (a, b) = (&a.header, &b.header);
+    let block = |block: Option<usize>| block.map_or("none".into(), |len| len.to_string());
+    let pairs = [
+        ("model", a.model.clone(), b.model.clone()),
+        ("block", block(a.block), block(b.block)),
+        ("temperature", a.temperature.to_string(), b.temperature.to_string()),
+        ("seed", a.seed.to_string(), b.seed.to_string()),
+    ];
+    let differ = pairs.into_iter().filter(|(_, a, b)| a != b);
+    differ.map(|(name, a, b)| format!("{name} {a} in A, {b} in B")).collect()
 }
 
 fn why(a: &Step, b: &Step) -> Why {
@@ -164,10 +185,11 @@ impl fmt::Display for Why {
             ),
             Why::Rule { longer, shared, next } => write!(
                 f,
-                "the stopping rules differ: after {shared} shared picks {longer} also admitted {} (confidence {:.3}, entropy {:.3})",
+                "the stopping rules differ: after the first {shared}, {longer} also admitted {} (confidence {:.3}, entropy {:.3})",
                 next.position, next.confidence, next.entropy
             ),
             Why::Remasked => f.write_str("one of them took commits back"),
+            Why::Settings(settings) => write!(f, "the settings differ: {settings}"),
         }
     }
 }

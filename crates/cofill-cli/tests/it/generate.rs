@@ -29,9 +29,9 @@ fn the_picture_is_plain_when_piped_and_leaves_stdout_alone() {
     assert_eq!(ran.is_fine().stdout, "Alan Turing visited San Diego again\n");
     assert!(!ran.stderr.contains('\x1b'), "no colour when piped: {ran}");
     let lines: Vec<&str> = ran.stderr.lines().collect();
-    assert_eq!(lines[0], "step   0  nfe   1  masked   6  _ _ [visited] _ _ [again]");
-    assert_eq!(lines[1], "step   1  nfe   2  masked   4  [Alan] _ visited [San] _ again");
-    assert_eq!(lines[2], "step   2  nfe   3  masked   2  Alan [Turing] visited San [Diego] again");
+    assert_eq!(lines[0], "step   0  nfe   1  masked   6 -> 4    _ _ [visited] _ _ [again]");
+    assert_eq!(lines[1], "step   1  nfe   2  masked   4 -> 2    [Alan] _ visited [San] _ again");
+    assert_eq!(lines[2], "step   2  nfe   3  masked   2 -> 0    Alan [Turing] visited San [Diego] again");
     assert!(lines[3].starts_with("topk:2+ad:40  6 tokens in 3 forwards, 2.00 per forward"), "{ran}");
 }
 
@@ -64,7 +64,7 @@ fn a_cap_on_forwards_leaves_masks_and_says_so() {
     let ran = run("generate -n 6 -s topk:1 --max-nfe 2 --json");
     let answer = ran.is_fine().json();
     assert_eq!((&answer["nfe"], &answer["finish"]), (&json!(2), &json!("capped")));
-    assert!(ran.stderr.contains("4 masks are left after --max-nfe 2"), "{ran}");
+    assert!(ran.stderr.contains("4 masks left after --max-nfe 2"), "{ran}");
 }
 
 #[test]
@@ -98,7 +98,9 @@ fn wrong_arguments_are_refused() {
     run("generate -n 18446744073709551615").is_refused(&["18446744073709551615 positions"]);
     run("generate -n 9999999999999").is_refused(&["9999999999999 positions", "lower --length"]);
     run("generate --prompt-tokens 1,24").is_refused(&["--prompt-tokens contains 24, which is the mask", "--tokens"]);
-    run("generate -s dapd:0.5,0.1").is_refused(&["TAU_MAX", "0.1"]);
+    run("generate -s dapd:0.5,0.1").is_refused(&["TAU_MIN must be at most TAU_MAX", "0.5"]);
+    run("generate -s hierarchy:0.4,0.9").is_refused(&["LOW must be at most TAU, which is 0.4", "0.9"]);
+    run("generate -n -1").is_refused(&["-1"]);
     run("generate -s dream:4@origin@alg_temp=0.5").is_refused(&["dream@origin", "alg_temp"]);
     for sampler in ["p2:4", "threshold-dream:0.9,4"] {
         run(&format!("generate -n 12 --block 4 -s {sampler}")).is_refused(&["blocks"]);

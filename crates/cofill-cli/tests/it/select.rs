@@ -92,8 +92,8 @@ fn each_way_a_line_can_be_wrong() {
     let attention = |rows: &str| format!(r#"{{"sampler":"topk:1+ad","confidence":[0.5,0.5],"attention":{rows}}}"#);
     check_bad(&attention("[[0,0],[0]]"), &["square", "row 1 has 1 entries"]);
     check_bad(&attention("[[0]]"), &["`attention` has 1 entries, but 2"]);
-    check_bad(&attention("[[0,-0.5],[0,0]]"), &["`attention[1]` is -0.5"]);
-    check_bad(&attention("[[0,40],[0,0]]"), &["`attention[1]` is 40", "probability"]);
+    check_bad(&attention("[[0,-0.5],[0,0]]"), &["`attention[0][1]` is -0.5"]);
+    check_bad(&attention("[[0,40],[0,0]]"), &["`attention[0][1]` is 40", "probability"]);
     check_bad(r#"{"sampler":"topk:0","confidence":[0.5]}"#, &["K must be a whole number from 1", "0 was given"]);
     check_bad(r#"{"sampler":"topk:99999999999999999999","confidence":[0.5]}"#, &["K must be", "4294967295"]);
     check_bad(

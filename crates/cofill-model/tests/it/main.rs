@@ -7,5 +7,8 @@ mod support;
 // One forward pass: logits, statistics, attention of every layer, in every file layout.
 mod forward;
 
+// Tokenizers and chat templates.
+mod tokenizer;
+
 // Whole decodes, step by step, as the reference decoders made them.
 mod trajectories;

@@ -63,10 +63,8 @@ fn with_entry(p: &Prediction, at: (usize, usize), value: f64) -> Option<Attentio
 
 #[test]
 fn attention_that_is_none() {
-    // After one step six candidates are left: entry [1, 2] is number 1·6 + 2.
-    let nan = |e: &Error| matches!(e, Error::NotFinite { what: "attention", index: 8, .. });
-    check("topk:2+ad", |p| p.attention = with_entry(p, (1, 2), f64::NAN), nan);
-    let range = |e: &Error| matches!(e, Error::BadValue { what: "attention", index: 8, .. });
+    let range = |e: &Error| matches!(e, Error::BadAttention { query: 1, key: 2, .. });
+    check("topk:2+ad", |p| p.attention = with_entry(p, (1, 2), f64::NAN), range);
     check("topk:2+ad", |p| p.attention = with_entry(p, (1, 2), -0.1), range);
     check("topk:2+ad", |p| p.attention = with_entry(p, (1, 2), 1.1), range);
     let missing = |e: &Error| matches!(e, Error::Missing { what: "attention" });

@@ -2,6 +2,7 @@
 
 use crate::support::{MASK, Outcome, Phrases, Setup, spec};
 use cofill::adas::AttentionDiscount;
+use cofill::toy::Toy;
 use cofill::trace::{Header, VERSION};
 use cofill::trace_diff::{Difference, Why, diff};
 use cofill::{
@@ -150,10 +151,15 @@ fn a_failed_decode_leaves_the_pool() {
 }
 
 #[test]
-fn credit_records_the_confidence_that_decided() {
+fn credit_records_the_models_probability_of_what_it_writes() {
     for seed in 0..50 {
-        for step in Setup::masks(12).sampled(1.5, seed).must_run("credit:0.95@beta=1@alpha=3").steps {
-            assert!(step.commits.iter().all(|commit| commit.confidence == commit.score));
+        let setup = Setup::masks(12).sampled(1.5, seed);
+        let outcome = setup.must_run("credit:0.95@beta=1@alpha=3");
+        for (canvas, step) in setup.replay(&outcome.steps) {
+            for commit in &step.commits {
+                let p = Toy::phrases(12).conditional(canvas.tokens(), commit.position)[commit.token as usize];
+                assert!((p - commit.confidence).abs() < 1e-6, "seed {seed}, step {}: {p}, {commit:?}", step.step);
+            }
         }
     }
 }

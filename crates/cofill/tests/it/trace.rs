@@ -268,8 +268,23 @@ fn other_seeds_propose_other_tokens() {
     // All six positions go at once, so the two differ in tokens and in nothing else.
     let (a, b) = (trace(&setup(1), "topk:6"), trace(&setup(2), "topk:6"));
     let (_, only_a, only_b, reason) = why(&a, &b);
+    assert_eq!(reason, Why::Settings("seed 1 in A, 2 in B".into()));
+    assert_eq!(only_a, only_b, "the same positions, with other tokens");
+    // Where nothing was set differently, the tokens themselves are what is left to blame.
+    let mut blind = b.clone();
+    blind.header.seed = a.header.seed;
+    let (_, only_a, _, reason) = why(&a, &blind);
     let Why::Token { position, tokens } = reason else { panic!("{reason:?}") };
-    assert!(only_a.contains(&position) && only_b.contains(&position) && tokens.0 != tokens.1);
+    assert!(only_a.contains(&position) && tokens.0 != tokens.1);
+}
+
+#[test]
+fn other_settings_are_named_as_the_cause() {
+    let (a, b) = (trace(&Setup::masks(12), "topk:2"), trace(&Setup::masks(12).blocks(3), "topk:2"));
+    assert!(matches!(why(&a, &b).3, Why::Settings(what) if what == "block none in A, 3 in B"));
+    // Credit writes down the model's own numbers, so against it nobody accuses the model.
+    let credit = trace(&Setup::masks(12), "credit:0.6");
+    assert!(!matches!(diff(&a, &credit), Some(Difference::Step { why: Why::Numbers { .. }, .. })));
 }
 
 #[test]

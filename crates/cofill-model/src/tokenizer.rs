@@ -1,0 +1,623 @@
+//! Text to token ids and back, as the checkpoint's own tokenizer does it.
+//!
+//! LLaDA ships a `tokenizer.json`. Dream ships `vocab.json`, `merges.txt` and a slow Python class, so its byte-level
+//! BPE is assembled here: NFC, then Dream's splitting regex, then bytes as printable characters, then merges, then
+//! the added tokens of `tokenizer_config.json`. `special_tokens_map.json` repeats that file, is invalid JSON in
+//! LLaDA-8B-Base, and is never read.
+//!
+//! Three things this module never does. It adds no token that the text does not name: neither family is run with an
+//! automatic BOS, and a template that has one must not get two. It truncates and pads nothing, whatever
+//! `tokenizer.json` says. It lets no id shift in silence: the `tokenizers` library numbers added tokens by itself and
+//! only logs when that differs from the file, so every id is checked after loading.
+
+use crate::error::{Error, Result};
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::{BTreeMap, HashMap};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use tokenizers::models::bpe::{BPE, Merges, Vocab};
+use tokenizers::normalizers::unicode::NFC;
+use tokenizers::pre_tokenizers::PreTokenizerWrapper;
+use tokenizers::pre_tokenizers::byte_level::ByteLevel;
+use tokenizers::pre_tokenizers::sequence::Sequence;
+use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
+use tokenizers::{AddedToken, Model, SplitDelimiterBehavior};
+
+/// How Dream (and Qwen2, which it descends from) cuts text before merging.
+const SPLIT: &str =
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+
+/// The Python classes that cut text by [`SPLIT`]. Any other would be given wrong ids without a word.
+const SPLIT_CLASSES: [&str; 3] = ["DreamTokenizer", "Qwen2Tokenizer", "Qwen2TokenizerFast"];
+
+/// Ids above this are a broken file, and close to where the `tokenizers` library overflows while counting them.
+const MAX_ID: u32 = 1 << 30;
+
+/// A checkpoint's tokenizer.
+#[derive(Debug, Clone)]
+pub struct Tokenizer {
+    dir: PathBuf,
+    inner: tokenizers::Tokenizer,
+    bos: Option<u32>,
+    eos: Option<u32>,
+    mask: Option<u32>,
+}
+
+impl Tokenizer {
+    /// The tokenizer of the checkpoint in `dir`: `tokenizer.json` if it is there, else `vocab.json` with `merges.txt`
+    /// and `tokenizer_config.json`.
+    pub fn load(dir: &Path) -> Result<Self> {
+        let config = TokenizerConfig::read(dir)?;
+        let mut inner = match read(dir, "tokenizer.json")? {
+            Some(text) => from_json(&dir.join("tokenizer.json"), &text)?,
+            None => from_vocab(dir, config.as_ref())?,
+        };
+        inner.with_padding(None);
+        inner.with_truncation(None).map_err(|e| malformed(&dir.join("tokenizer.json"), e.to_string()))?;
+        let dir = dir.to_owned();
+        let Some(config) = config else { return Ok(Self { dir, inner, bos: None, eos: None, mask: None }) };
+        add_tokens(&mut inner, &config)?;
+        let id_of = |key| match config.token(key)? {
+            None => Ok(None),
+            Some(name) => match inner.token_to_id(name) {
+                None => {
+                    Err(malformed(&config.path, format!("`{key}` is `{name}`, which the vocabulary does not have")))
+                }
+                id => Ok(id),
+            },
+        };
+        let (bos, eos, mask) = (id_of("bos_token")?, id_of("eos_token")?, id_of("mask_token")?);
+        Ok(Self { dir, inner, bos, eos, mask })
+    }
+
+    /// The ids of `text`. Special tokens are those that `text` spells out; none is added.
+    pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
+        let refused = |e| malformed(&self.dir, format!("the tokenizer cannot encode this text: {e}"));
+        let encoding = self.inner.encode_fast(text, false).map_err(refused)?;
+        Ok(encoding.get_ids().to_vec())
+    }
+
+    /// The text of `ids`, without the special tokens if `skip_special`.
+    ///
+    /// An id without a token is rendered as nothing. Heads are wider than vocabularies (Dream's last 397 columns have
+    /// no token), so a model can predict one; the Python class crashes, fast tokenizers skip it, and so do we: an
+    /// answer should not change because of a column that means nothing. [`piece`](Self::piece) makes it visible.
+    /// Bytes that are not UTF-8 become U+FFFD.
+    pub fn decode(&self, ids: &[u32], skip_special: bool) -> Result<String> {
+        let refused = |e| malformed(&self.dir, format!("the tokenizer cannot decode these ids: {e}"));
+        self.inner.decode(ids, skip_special).map_err(refused)
+    }
+
+    /// One token for display: its text, a special token's name, or `<|id N|>` for an id without a token.
+    pub fn piece(&self, id: u32) -> String {
+        let nameless = || format!("<|id {id}|>");
+        if let Some(added) = self.inner.get_added_vocabulary().get_added_tokens_decoder().get(&id) {
+            return added.content.clone();
+        }
+        match self.inner.id_to_token(id) {
+            Some(_) => self.inner.decode(&[id], false).unwrap_or_else(|_| nameless()),
+            None => nameless(),
+        }
+    }
+
+    /// The id of the token that is written exactly so in the vocabulary.
+    pub fn token_id(&self, text: &str) -> Option<u32> {
+        self.inner.token_to_id(text)
+    }
+
+    /// `bos_token` of `tokenizer_config.json`.
+    pub fn bos(&self) -> Option<u32> {
+        self.bos
+    }
+
+    /// `eos_token` of `tokenizer_config.json`.
+    pub fn eos(&self) -> Option<u32> {
+        self.eos
+    }
+
+    /// `mask_token` of `tokenizer_config.json`. LLaDA names none there: its mask is only in `config.json`.
+    pub fn mask(&self) -> Option<u32> {
+        self.mask
+    }
+}
+
+/// `tokenizer_config.json`, which the chat template needs as well.
+pub(crate) struct TokenizerConfig {
+    pub(crate) path: PathBuf,
+    pub(crate) json: Value,
+}
+
+impl TokenizerConfig {
+    pub(crate) fn read(dir: &Path) -> Result<Option<Self>> {
+        let path = dir.join("tokenizer_config.json");
+        let Some(text) = read(dir, "tokenizer_config.json")? else { return Ok(None) };
+        let json: Value = serde_json::from_str(&text).map_err(|e| malformed(&path, e.to_string()))?;
+        if !json.is_object() {
+            return Err(malformed(&path, "expected a JSON object"));
+        }
+        Ok(Some(Self { path, json }))
+    }
+
+    /// The token that `key` names: a string, or an object with `content`; `null` is the same as nothing.
+    pub(crate) fn token(&self, key: &str) -> Result<Option<&str>> {
+        match self.json.get(key) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => match value.as_str().or_else(|| value.get("content")?.as_str()) {
+                Some(name) => Ok(Some(name)),
+                None => {
+                    Err(malformed(&self.path, format!("`{key}` must be a string or have `content`, but is `{value}`")))
+                }
+            },
+        }
+    }
+
+    /// `added_tokens_decoder`, by id.
+    fn added_tokens(&self) -> Result<Option<BTreeMap<u32, Added>>> {
+        let Some(value) = self.json.get("added_tokens_decoder") else { return Ok(None) };
+        let added: BTreeMap<u32, Added> =
+            BTreeMap::deserialize(value).map_err(|e| malformed(&self.path, format!("`added_tokens_decoder`: {e}")))?;
+        if let Some((id, _)) = added.iter().find(|(_, token)| token.content.is_empty()) {
+            return Err(malformed(&self.path, format!("`added_tokens_decoder` gives id {id} no text")));
+        }
+        if let Some(id) = added.keys().find(|id| **id > MAX_ID) {
+            return Err(malformed(&self.path, format!("`added_tokens_decoder` has id {id}, but ids end at {MAX_ID}")));
+        }
+        Ok(Some(added))
+    }
+}
+
+/// An entry of `added_tokens_decoder`; what is left out is as in Python's `AddedToken`.
+#[derive(Deserialize)]
+struct Added {
+    content: String,
+    #[serde(default)]
+    single_word: bool,
+    #[serde(default)]
+    lstrip: bool,
+    #[serde(default)]
+    rstrip: bool,
+    #[serde(default)]
+    special: bool,
+    normalized: Option<bool>,
+}
+
+impl From<Added> for AddedToken {
+    fn from(it: Added) -> Self {
+        let normalized = it.normalized.unwrap_or(!it.special);
+        let flags = AddedToken::from(it.content, it.special).single_word(it.single_word).normalized(normalized);
+        flags.lstrip(it.lstrip).rstrip(it.rstrip)
+    }
+}
+
+/// Gives `inner` the tokens of `tokenizer_config.json` that it lacks, as transformers does, and checks every id.
+fn add_tokens(inner: &mut tokenizers::Tokenizer, config: &TokenizerConfig) -> Result<()> {
+    let Some(added) = config.added_tokens()? else { return Ok(()) };
+    let ids: Vec<(u32, String)> = added.iter().map(|(id, token)| (*id, token.content.clone())).collect();
+    let known = inner.get_added_vocabulary().get_vocab();
+    let new: Vec<AddedToken> =
+        added.into_values().filter(|token| !known.contains_key(&token.content)).map(Into::into).collect();
+    inner.add_tokens(new).map_err(|e| malformed(&config.path, e.to_string()))?;
+    ids.iter().try_for_each(|(id, content)| check_id(inner, &config.path, *id, content))
+}
+
+/// `tokenizer.json`, after checking what the library would panic at or pass over.
+fn from_json(path: &Path, text: &str) -> Result<tokenizers::Tokenizer> {
+    let json: Value = serde_json::from_str(text).map_err(|e| malformed(path, e.to_string()))?;
+    let model = &json["model"];
+    if let Some(vocab) = model["vocab"].as_object() {
+        let vocab = Vocab::deserialize(vocab).map_err(|e| malformed(path, format!("`model.vocab`: {e}")))?;
+        check_vocab(path, &vocab)?;
+        let prefix = model["continuing_subword_prefix"].as_str().unwrap_or_default();
+        for (i, merge) in model["merges"].as_array().into_iter().flatten().enumerate() {
+            let pair = match merge {
+                Value::String(line) => line.split_once(' '),
+                pair => pair[0].as_str().zip(pair[1].as_str()),
+            };
+            let whole = pair.and_then(|(a, b)| Some([a, b.strip_prefix(prefix)?].concat()));
+            let parts_known = pair.is_some_and(|(a, b)| vocab.contains_key(a) && vocab.contains_key(b));
+            if !parts_known || !whole.is_some_and(|whole| vocab.contains_key(&whole)) {
+                let problem = format!("`model.merges[{i}]` is `{merge}`, which is no pair of tokens that form a token");
+                return Err(malformed(path, problem));
+            }
+        }
+    }
+    let inner = tokenizers::Tokenizer::from_bytes(text).map_err(|e| malformed(path, e.to_string()))?;
+    for token in json["added_tokens"].as_array().into_iter().flatten() {
+        let (id, content) = (token["id"].as_u64().unwrap_or_default(), token["content"].as_str().unwrap_or_default());
+        check_id(&inner, path, u32::try_from(id).unwrap_or(u32::MAX), content)?;
+    }
+    Ok(inner)
+}
+
+/// Dream's tokenizer from the files of its slow class.
+fn from_vocab(dir: &Path, config: Option<&TokenizerConfig>) -> Result<tokenizers::Tokenizer> {
+    let (vocab_path, merges_path) = (dir.join("vocab.json"), dir.join("merges.txt"));
+    let either = "the tokenizer (`tokenizer.json`, or `vocab.json` with `merges.txt` and `tokenizer_config.json`)";
+    let vocab = read(dir, "vocab.json")?.ok_or_else(|| missing(dir, either))?;
+    let merges = read(dir, "merges.txt")?.ok_or_else(|| missing(dir, "`merges.txt`, which `vocab.json` goes with,"))?;
+    let special = "`tokenizer_config.json`, which says what the special tokens of `vocab.json` are,";
+    let config = config.ok_or_else(|| missing(dir, special))?;
+    let class = &config.json["tokenizer_class"];
+    if !class.is_null() && !class.as_str().is_some_and(|class| SPLIT_CLASSES.contains(&class)) {
+        let one_of = SPLIT_CLASSES.join("`, `");
+        let problem =
+            format!("`tokenizer_class` is `{class}`, but without tokenizer.json it must be one of `{one_of}`");
+        return Err(malformed(&config.path, problem));
+    }
+
+    let mut vocab: Vocab = serde_json::from_str(&vocab)
+        .map_err(|e| malformed(&vocab_path, format!("expected an object of tokens and their ids: {e}")))?;
+    check_vocab(&vocab_path, &vocab)?;
+    check_bytes(&vocab_path, &vocab)?;
+    let merges = parse_merges(&merges_path, &merges, &vocab)?;
+
+    // The added tokens join the vocabulary so that they keep their ids even where these leave gaps. No merge makes
+    // them and none is a single byte, so they are found only as added tokens.
+    let added = config.added_tokens()?;
+    let added =
+        added.ok_or_else(|| malformed(&config.path, "`added_tokens_decoder` is missing; it names the specials"))?;
+    for (id, token) in &added {
+        if let Some(other) = vocab.insert(token.content.clone(), *id).filter(|other| other != id) {
+            return Err(malformed(&config.path, format!("`{}` has the ids {id} and {other}", token.content)));
+        }
+    }
+    check_vocab(&config.path, &vocab)?;
+
+    byte_level_bpe(vocab, merges).map_err(|e| malformed(dir, format!("the tokenizer cannot be built: {e}")))
+}
+
+/// The pipeline of Dream's slow tokenizer.
+fn byte_level_bpe(vocab: Vocab, merges: Merges) -> tokenizers::Result<tokenizers::Tokenizer> {
+    let split = Split::new(SplitPattern::Regex(SPLIT.into()), SplitDelimiterBehavior::Isolated, false)?;
+    let bytes = ByteLevel::new(false, true, false); // no prefix space, trimmed offsets, no regex of its own
+    let cut = Sequence::new(vec![PreTokenizerWrapper::Split(split), PreTokenizerWrapper::ByteLevel(bytes)]);
+    let mut inner = tokenizers::Tokenizer::new(BPE::builder().vocab_and_merges(vocab, merges).build()?);
+    inner.with_normalizer(Some(NFC))?.with_pre_tokenizer(Some(cut)).with_decoder(Some(bytes));
+    Ok(inner)
+}
+
+/// The pairs of `merges.txt`. The library trusts that every merge forms a token, and panics if not.
+fn parse_merges(path: &Path, text: &str, vocab: &Vocab) -> Result<Merges> {
+    let lines =
+        text.lines().enumerate().filter(|(n, line)| !(line.is_empty() || *n == 0 && line.starts_with("#version")));
+    lines
+        .map(|(n, line)| {
+            let bad = |problem: String| malformed(path, format!("line {}, `{line}`: {problem}", n + 1));
+            let pair = line.split_once(' ').filter(|(a, b)| !(a.is_empty() || b.is_empty() || b.contains(' ')));
+            let (a, b) = pair.ok_or_else(|| bad("expected two tokens with a space between".into()))?;
+            let whole = [a, b].concat();
+            match [a, b, &whole].into_iter().find(|token| !vocab.contains_key(*token)) {
+                Some(token) => Err(bad(format!("`{token}` is not in vocab.json"))),
+                None => Ok((a.to_owned(), b.to_owned())),
+            }
+        })
+        .collect()
+}
+
+/// That every byte has a token: BPE without an unknown token drops what it does not have.
+fn check_bytes(path: &Path, vocab: &Vocab) -> Result<()> {
+    let bytes = ByteLevel::alphabet().into_iter();
+    let mut lost: Vec<char> = bytes.filter(|c| !vocab.contains_key(&c.to_string())).collect();
+    lost.sort_unstable();
+    let Some(first) = lost.first() else { return Ok(()) };
+    let n = lost.len();
+    Err(malformed(path, format!("{n} of the 256 byte characters have no id, first `{first}`; some text would be lost")))
+}
+
+/// That no two tokens share an id, which the library would accept and decode as either.
+fn check_vocab(path: &Path, vocab: &Vocab) -> Result<()> {
+    let mut by_id: HashMap<u32, &str> = HashMap::with_capacity(vocab.len());
+    for (token, id) in vocab.iter() {
+        if *id > MAX_ID {
+            return Err(malformed(path, format!("`{token}` has id {id}, but ids end at {MAX_ID}")));
+        }
+        if let Some(other) = by_id.insert(*id, token) {
+            let (a, b) = (token.as_str().min(other), token.as_str().max(other));
+            return Err(malformed(path, format!("id {id} belongs to both `{a}` and `{b}`")));
+        }
+    }
+    Ok(())
+}
+
+/// That the library gives `content` the id that the file gives it.
+fn check_id(inner: &tokenizers::Tokenizer, path: &Path, id: u32, content: &str) -> Result<()> {
+    if let Some(other) = inner.get_model().id_to_token(id).filter(|other| other != content) {
+        return Err(malformed(path, format!("id {id} belongs to both `{other}` and `{content}`")));
+    }
+    let got = match inner.token_to_id(content) {
+        Some(got) if got == id => return Ok(()),
+        Some(got) => got.to_string(),
+        None => "none".into(),
+    };
+    let problem =
+        format!("added token `{content}` has id {id}, but it comes out as {got}; ids must follow without gaps");
+    Err(malformed(path, problem))
+}
+
+/// The text of a file, or `None` if there is no such file.
+pub(crate) fn read(dir: &Path, name: &str) -> Result<Option<String>> {
+    let path = dir.join(name);
+    match std::fs::read(&path) {
+        Ok(bytes) => String::from_utf8(bytes).map(Some).map_err(|e| malformed(&path, e.to_string())),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(malformed(&path, format!("cannot be read: {e}"))),
+    }
+}
+
+fn missing(dir: &Path, what: &str) -> Error {
+    Error::Missing { path: dir.to_owned(), what: what.to_owned() }
+}
+
+pub(crate) fn malformed(path: &Path, problem: impl Into<String>) -> Error {
+    Error::Malformed { path: path.to_owned(), problem: problem.into() }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+    use tokenizers::{NormalizedString, Normalizer};
+
+    /// A folder that lives as long as a test.
+    pub(crate) struct Folder(PathBuf);
+
+    impl Folder {
+        pub(crate) fn new(files: &[(&str, &[u8])]) -> Self {
+            static N: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+            let n = N.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let dir = std::env::temp_dir().join(format!("cofill-model-{}-{n}", std::process::id()));
+            std::fs::create_dir_all(&dir).unwrap();
+            files.iter().for_each(|(name, bytes)| std::fs::write(dir.join(name), bytes).unwrap());
+            Self(dir)
+        }
+
+        pub(crate) fn path(&self) -> &Path {
+            &self.0
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            std::fs::remove_dir_all(&self.0).ok();
+        }
+    }
+
+    /// The 256 byte characters as ids 0 to 255, then `he`, `ll`, `hell` and `Ġhe` as 256 to 259.
+    fn vocab() -> serde_json::Map<String, Value> {
+        let mut bytes: Vec<char> = ByteLevel::alphabet().into_iter().collect();
+        bytes.sort_unstable();
+        let merged = ["he", "ll", "hell", "Ġhe"].map(str::to_owned);
+        bytes.iter().map(char::to_string).chain(merged).zip(0..).map(|(token, id)| (token, json!(id))).collect()
+    }
+
+    const MERGES: &str = "#version: 0.2\nh e\nl l\nhe ll\nĠ he\n";
+
+    /// Specials with a gap before the mask, and one added token that is not special.
+    const CONFIG: &str = r#"{"tokenizer_class": "DreamTokenizer", "bos_token": null,
+        "eos_token": {"content": "<|end|>"}, "mask_token": "<|mask|>", "added_tokens_decoder": {
+        "260": {"content": "<|end|>", "special": true},
+        "261": {"content": "<call>", "special": false, "normalized": false, "lstrip": false, "rstrip": false},
+        "270": {"content": "<|mask|>", "special": true}}}"#;
+
+    fn dream(vocab: &Value, merges: &str, config: &str) -> Result<Tokenizer> {
+        let (vocab, merges) = (vocab.to_string(), merges.as_bytes());
+        let folder = Folder::new(&[
+            ("vocab.json", vocab.as_bytes()),
+            ("merges.txt", merges),
+            ("tokenizer_config.json", config.as_bytes()),
+            ("special_tokens_map.json", b"{\"bos_token\": \"x\" \"invalid\"}"), // as LLaDA-8B-Base has it
+        ]);
+        Tokenizer::load(folder.path())
+    }
+
+    fn tiny() -> Tokenizer {
+        dream(&vocab().into(), MERGES, CONFIG).unwrap()
+    }
+
+    /// A `tokenizer.json` with settings that must not be obeyed: truncation, padding, a post-processor with a BOS.
+    fn word_level() -> Value {
+        json!({
+            "version": "1.0", "normalizer": null, "pre_tokenizer": {"type": "WhitespaceSplit"}, "decoder": null,
+            "truncation": {"direction": "Right", "max_length": 2, "strategy": "LongestFirst", "stride": 0},
+            "padding": {"strategy": {"Fixed": 9}, "direction": "Right", "pad_to_multiple_of": null, "pad_id": 0,
+                "pad_type_id": 0, "pad_token": "a"},
+            "post_processor": {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}},
+                {"Sequence": {"id": "A", "type_id": 0}}], "pair": [{"Sequence": {"id": "A", "type_id": 0}}],
+                "special_tokens": {"<s>": {"id": "<s>", "ids": [2], "tokens": ["<s>"]}}},
+            "added_tokens": [{"id": 2, "content": "<s>", "single_word": false, "lstrip": false, "rstrip": false,
+                "normalized": false, "special": true}],
+            "model": {"type": "WordLevel", "vocab": {"a": 0, "b": 1}, "unk_token": "a"}
+        })
+    }
+
+    fn bpe(merges: &Value) -> Value {
+        let mut json = word_level();
+        json["model"] = json!({"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": merges});
+        json
+    }
+
+    /// Loads `tokenizer.json`, with a `tokenizer_config.json` if one is given.
+    fn fast(json: &Value, config: Option<&str>) -> Result<Tokenizer> {
+        let json = json.to_string();
+        let mut files = vec![("tokenizer.json", json.as_bytes())];
+        files.extend(config.map(|config| ("tokenizer_config.json", config.as_bytes())));
+        Tokenizer::load(Folder::new(&files).path())
+    }
+
+    #[test]
+    fn merges_apply_within_words_and_added_tokens_keep_their_ids() {
+        let t = tiny();
+        let byte = |c: &str| t.token_id(c).unwrap();
+        // ` hell` takes `h e` first, then `l l`, then `he ll`; `Ġ he` comes too late. Words never merge.
+        assert_eq!(t.encode("hell hell").unwrap(), [258, byte("Ġ"), 258]);
+        assert_eq!(t.encode(" he<|mask|><call>l<|end|>").unwrap(), [259, 270, 261, byte("l"), 260]);
+        assert_eq!(t.decode(&[259, 270, 261, 260], false).unwrap(), " he<|mask|><call><|end|>");
+        assert_eq!(t.decode(&[259, 270, 261, 260], true).unwrap(), " he<call>");
+        assert_eq!((t.bos(), t.eos(), t.mask()), (None, Some(260), Some(270)));
+    }
+
+    #[test]
+    fn an_id_without_a_token_decodes_to_nothing_and_shows_as_its_number() {
+        let t = tiny();
+        assert_eq!(t.decode(&[258, 265, 9999, u32::MAX, 256], false).unwrap(), "hellhe");
+        let pieces = [259, 270, 260, 265].map(|id| t.piece(id));
+        assert_eq!(pieces, [" he", "<|mask|>", "<|end|>", "<|id 265|>"]);
+        // One byte of a longer character is not text yet.
+        assert_eq!(t.piece(t.encode("é").unwrap()[0]), "\u{fffd}");
+    }
+
+    #[test]
+    fn a_tokenizer_json_adds_cuts_and_pads_nothing() {
+        let t = fast(&word_level(), None).unwrap();
+        assert_eq!(t.encode("a b b a <s>").unwrap(), [0, 1, 1, 0, 2]);
+        assert_eq!((t.bos(), t.eos(), t.mask()), (None, None, None));
+    }
+
+    #[test]
+    fn a_text_the_tokenizer_has_no_token_for_is_an_error() {
+        let mut json = word_level();
+        json["model"]["unk_token"] = json!("none such");
+        let error = fast(&json, None).unwrap().encode("a z").expect_err("z is unknown").to_string();
+        assert!(error.contains("cannot encode this text"), "{error}");
+    }
+
+    #[test]
+    fn a_config_may_add_tokens_to_a_tokenizer_json() {
+        let config = r#"{"bos_token": "<s>", "added_tokens_decoder": {"3": {"content": "<new>", "special": true}}}"#;
+        let t = fast(&word_level(), Some(config)).unwrap();
+        assert_eq!((t.bos(), t.encode("a <new>").unwrap()), (Some(2), vec![0, 3]));
+        assert_eq!(t.decode(&[0, 3], true).unwrap(), "a");
+    }
+
+    /// The message must name the file and contain `want`.
+    #[track_caller]
+    fn refused(result: Result<Tokenizer>, file: &str, want: &str) {
+        let message = result.expect_err("must be refused").to_string();
+        assert!(message.contains(file) && message.contains(want), "`{file}` and `{want}` are not in: {message}");
+    }
+
+    #[test]
+    fn missing_files() {
+        let load = |files: &[(&str, &[u8])]| Tokenizer::load(Folder::new(files).path());
+        refused(load(&[]), "`tokenizer.json`, or `vocab.json`", "missing");
+        refused(Tokenizer::load(Path::new("/no/such/folder")), "/no/such/folder", "missing");
+        refused(load(&[("vocab.json", b"{}")]), "`merges.txt`", "missing");
+        refused(load(&[("vocab.json", b"{}"), ("merges.txt", b"")]), "`tokenizer_config.json`", "missing");
+    }
+
+    #[test]
+    fn unreadable_files() {
+        let folder = Folder::new(&[("vocab.json", b"\xff"), ("merges.txt", b"")]);
+        refused(Tokenizer::load(folder.path()), "vocab.json", "utf-8");
+        std::fs::create_dir(folder.path().join("tokenizer.json")).unwrap();
+        refused(Tokenizer::load(folder.path()), "tokenizer.json", "cannot be read");
+    }
+
+    #[test]
+    fn bad_vocabularies() {
+        let with = |key: &str, value: Value| {
+            let mut vocab = vocab();
+            vocab.insert(key.to_owned(), value);
+            dream(&vocab.into(), MERGES, CONFIG)
+        };
+        refused(with("x1", json!("seven")), "vocab.json", "invalid type: string");
+        refused(with("x1", json!(-1)), "vocab.json", "-1");
+        refused(with("x1", json!(1.5)), "vocab.json", "1.5");
+        refused(with("x1", json!(u32::MAX)), "vocab.json", "ids end at");
+        refused(with("x1", json!(256)), "vocab.json", "id 256 belongs to both `he` and `x1`");
+        refused(dream(&json!(["a"]), MERGES, CONFIG), "vocab.json", "expected an object");
+        let mut lossy = vocab();
+        lossy.remove("Ġ");
+        refused(
+            dream(&lossy.into(), MERGES, CONFIG),
+            "vocab.json",
+            "1 of the 256 byte characters have no id, first `Ġ`",
+        );
+    }
+
+    #[test]
+    fn bad_merges() {
+        let merges = |text: &str| dream(&vocab().into(), text, CONFIG);
+        refused(merges("#version: 0.2\nh e\nhe"), "merges.txt", "line 3, `he`: expected two tokens");
+        refused(merges("h e l"), "merges.txt", "line 1");
+        refused(merges("h  e"), "merges.txt", "line 1");
+        refused(merges("h e\nhe zz"), "merges.txt", "line 2, `he zz`: `zz` is not in vocab.json");
+        refused(merges("hell hell"), "merges.txt", "`hellhell` is not in vocab.json");
+        assert_eq!(merges("\r\nh e\r\n\r\n").unwrap().encode("he").unwrap(), [256]);
+    }
+
+    #[test]
+    fn bad_configs() {
+        let config = |text: &str| dream(&vocab().into(), MERGES, text);
+        refused(config("{"), "tokenizer_config.json", "EOF");
+        refused(config("[]"), "tokenizer_config.json", "expected a JSON object");
+        refused(config("{}"), "tokenizer_config.json", "`added_tokens_decoder` is missing");
+        refused(config(r#"{"tokenizer_class": "GPT2Tokenizer"}"#), "tokenizer_config.json", "`DreamTokenizer`");
+        let added = |entries: &str| config(&format!(r#"{{"added_tokens_decoder": {{{entries}}}}}"#));
+        refused(added(r#""x": {"content": "<a>"}"#), "tokenizer_config.json", "added_tokens_decoder");
+        refused(added(r#""300": {"special": true}"#), "tokenizer_config.json", "missing field `content`");
+        refused(added(r#""300": {"content": ""}"#), "tokenizer_config.json", "gives id 300 no text");
+        refused(added(r#""4294967295": {"content": "<a>"}"#), "tokenizer_config.json", "ids end at");
+        refused(
+            added(r#""256": {"content": "<a>"}"#),
+            "tokenizer_config.json",
+            "id 256 belongs to both `<a>` and `he`",
+        );
+        refused(added(r#""300": {"content": "he"}"#), "tokenizer_config.json", "`he` has the ids 300 and 256");
+        let named = |key: &str| config(&CONFIG.replace(r#""bos_token": null"#, key));
+        refused(named(r#""bos_token": "<s>""#), "tokenizer_config.json", "`bos_token` is `<s>`, which the vocabulary");
+        refused(named(r#""bos_token": 7"#), "tokenizer_config.json", "`bos_token` must be a string");
+    }
+
+    #[test]
+    fn bad_tokenizer_jsons() {
+        let file = "tokenizer.json";
+        refused(fast(&json!("text"), None), file, "struct Tokenizer");
+        refused(fast(&bpe(&json!([["a", "b"]])), None), file, "`model.merges[0]`"); // the library panics here
+        refused(fast(&bpe(&json!(["a"])), None), file, "`model.merges[0]`");
+        let with = |pointer: &str, value: Value| {
+            let mut json = word_level();
+            *json.pointer_mut(pointer).unwrap() = value;
+            fast(&json, None)
+        };
+        refused(with("/model/vocab/b", json!(0)), file, "id 0 belongs to both `a` and `b`");
+        refused(with("/model/vocab/b", json!("1")), file, "`model.vocab`");
+        refused(with("/model/vocab/b", json!(u32::MAX)), file, "ids end at");
+        refused(with("/added_tokens/0/id", json!(7)), file, "`<s>` has id 7, but it comes out as 2");
+        refused(with("/model/vocab/b", json!(2)), file, "id 2 belongs to both `b` and `<s>`");
+        refused(with("/pre_tokenizer", json!({"type": "None such"})), file, "");
+        let config = r#"{"added_tokens_decoder": {"9": {"content": "<new>"}}}"#;
+        refused(fast(&word_level(), Some(config)), "tokenizer_config.json", "`<new>` has id 9, but it comes out as 3");
+    }
+
+    proptest! {
+        /// Byte-level BPE loses nothing but what NFC folds.
+        #[test]
+        fn any_text_survives_the_round_trip(text in any::<String>(), hello in "( ?hel*|<[|]mask[|]>|[\r\n\t ]){0,6}") {
+            thread_local!(static TINY: Tokenizer = tiny());
+            let text = format!("{hello}{text}{hello}");
+            let mut nfc = NormalizedString::from(text.as_str());
+            NFC.normalize(&mut nfc).unwrap();
+            let back = TINY.with(|t| t.decode(&t.encode(&text).unwrap(), false).unwrap());
+            prop_assert_eq!(back, nfc.get());
+        }
+
+        /// Any damage to a file is an error or harmless, never a panic.
+        #[test]
+        fn damaged_files_never_panic(at in any::<prop::sample::Index>(), byte in any::<u8>(), cut in any::<bool>()) {
+            let (words, merges) = (word_level().to_string(), bpe(&json!(["a b"])).to_string());
+            let fast = "tokenizer.json";
+            for (name, text) in [(fast, words.as_str()), (fast, &merges), ("tokenizer_config.json", CONFIG)] {
+                let mut bytes = text.as_bytes().to_vec();
+                let at = at.index(bytes.len());
+                if cut { bytes.truncate(at) } else { bytes[at] = byte }
+                let mut files = vec![("tokenizer.json", words.as_bytes())];
+                files.retain(|(other, _)| *other != name);
+                files.push((name, bytes.as_slice()));
+                Tokenizer::load(Folder::new(&files).path()).map(|t| t.encode("a b <s>")).ok();
+            }
+        }
+    }
+}

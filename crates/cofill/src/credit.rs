@@ -86,8 +86,11 @@ impl Sampler for Credit {
         picks.forced = most < self.tau;
         for (slot, &(token, c)) in view.slots().zip(&boosted) {
             if c >= threshold {
-                let confidence = f64::from(view.distribution(slot)[token as usize]);
-                picks.add(Pick { token, confidence, ..Pick::of(view, slot, c) });
+                let mut pick = Pick::of(view, slot, c);
+                if token != pick.token {
+                    (pick.token, pick.confidence) = (token, f64::from(view.distribution(slot)[token as usize]));
+                }
+                picks.add(pick);
             }
         }
         Ok(Verdict::Commit)

@@ -66,11 +66,25 @@ impl From<serde_json::Error> for Fail {
     }
 }
 
-/// A model that fails is a failed run; everything else this library refuses was asked for.
+/// A model that fails is a failed run, unless it refuses the request; everything else this library refuses was asked for.
 impl From<cofill::Error> for Fail {
     fn from(error: cofill::Error) -> Fail {
         match error {
-            cofill::Error::Denoiser(_) | cofill::Error::Stalled { .. } => Fail::Run(error.into()),
+            cofill::Error::Denoiser(source) => match source.downcast::<cofill_model::Error>() {
+                Ok(error) => Fail::from(*error),
+                Err(source) => Fail::Run(cofill::Error::Denoiser(source).into()),
+            },
+            cofill::Error::Stalled { .. } => Fail::Run(error.into()),
+            _ => Fail::Request(error.into()),
+        }
+    }
+}
+
+/// A checkpoint that cannot be used is a wrong request; only arithmetic can fail by itself.
+impl From<cofill_model::Error> for Fail {
+    fn from(error: cofill_model::Error) -> Fail {
+        match error {
+            cofill_model::Error::Candle(_) => Fail::Run(error.into()),
             _ => Fail::Request(error.into()),
         }
     }

@@ -1,5 +1,6 @@
 //! `cofill generate`: the whole loop on one canvas.
 
+use crate::canvas::CanvasArgs;
 use crate::fail::{Done, Fail};
 use crate::model::{Model, NAMES};
 use crate::show::{Show, count};
@@ -16,17 +17,14 @@ use std::time::{Duration, Instant};
 /// Fill a canvas: a prompt and masks, or masks anywhere.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The prompt, as text.
-    prompt: Option<String>,
+    #[command(flatten)]
+    canvas: CanvasArgs,
     /// The model.
     #[arg(short, long, default_value = "toy", help = format!("The model: {NAMES}"))]
     model: String,
     /// Which positions are committed together; `cofill samplers` lists the forms.
     #[arg(short, long, value_name = "SPEC", default_value = "topk:2+ad")]
     sampler: SamplerSpec,
-    /// How many positions to generate after the prompt.
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 12, allow_negative_numbers = true)]
-    length: usize,
     /// Decode blocks of N positions from left to right (default: no blocks).
     #[arg(long, value_name = "N")]
     block: Option<usize>,
@@ -39,12 +37,15 @@ pub(crate) struct Args {
     /// Stop after N forwards, with masks left if need be.
     #[arg(long, value_name = "N")]
     max_nfe: Option<usize>,
-    /// The prompt, as token ids: 1,2,3.
-    #[arg(long, value_name = "IDS", conflicts_with = "prompt")]
-    prompt_tokens: Option<String>,
-    /// The whole canvas, as token ids with M for a mask: 0,M,16,M,M.
-    #[arg(long, value_name = "IDS", conflicts_with_all = ["prompt", "prompt_tokens", "length"])]
-    tokens: Option<String>,
+    /// Cut the text at the first of these; may be given several times.
+    #[arg(long, value_name = "TEXT")]
+    stop: Vec<String>,
+    /// Never propose end of text (LLaDA's option of that name).
+    #[arg(long)]
+    logits_eos_inf: bool,
+    /// Propose end of text and end of turn last (LLaDA's option of that name).
+    #[arg(long)]
+    confidence_eos_eot_inf: bool,
     /// Show the canvas being filled (on stderr).
     #[arg(long)]
     show: bool,
@@ -57,10 +58,11 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Done {
-    let (mut model, canvas) = prepare(args)?;
+    let mut model = Model::load(&args.model)?;
+    let (canvas, answer_start) = args.canvas.build(&mut model)?;
     let start = canvas.clone();
     let pieces: Vec<String> = start.tokens().iter().map(|&token| model.piece(token)).collect();
-    let proposal = Proposal::sampled(args.temperature, args.seed);
+    let proposal = proposal(args, &model);
     let schedule = args.block.map_or(Schedule::Full, |len| Schedule::Blocks { len });
     let mut decode = Decode::new(canvas, args.sampler.build()?)?.with_proposal(proposal)?.with_schedule(schedule)?;
     if let Some(cap) = args.max_nfe {
@@ -72,7 +74,7 @@ pub(crate) fn run(args: &Args) -> Done {
     let mut steps = Vec::new();
     let mut meter = Meter::default();
     while let Some(query) = decode.query() {
-        let predictions = meter.model.time(|| model.denoiser.denoise(&[query]))?;
+        let predictions = meter.model.time(|| model.denoiser().denoise(&[query]))?;
         let prediction = predictions.first().context("the model answered no prediction").map_err(Fail::Run)?;
         let Some(mut step) = meter.sampler.time(|| decode.absorb(prediction))? else { continue };
         step.pieces = step.commits.iter().map(|commit| model.piece(commit.token)).collect();
@@ -90,57 +92,18 @@ pub(crate) fn run(args: &Args) -> Done {
     if let Some(trace) = trace {
         trace.end(&End { nfe: decode.nfe(), tokens: decode.canvas().tokens().to_vec() })?;
     }
-    report(args, &model, &decode, &start, &steps, &meter)
+    report(args, &model, &decode, &start, answer_start, &steps, &meter)
 }
 
-/// The model and the canvas that the arguments describe.
-fn prepare(args: &Args) -> Done<(Model, Canvas)> {
-    // The toy's words are the same for every length, so an empty one can read the prompt before the length is known.
-    let empty = Model::load(&args.model, 0)?;
-    let mask_id = empty.denoiser.mask_id();
-    let (mut tokens, masks) = match (&args.tokens, &args.prompt_tokens, &args.prompt) {
-        (Some(ids), _, _) => (parse_ids("--tokens", ids, Some(mask_id))?, 0),
-        (_, Some(ids), _) => (parse_ids("--prompt-tokens", ids, None)?, args.length),
-        (_, _, Some(text)) => (empty.encode(text)?, args.length),
-        _ => (Vec::new(), args.length),
-    };
-    const MOST: usize = 8192;
-    let length = tokens.len().saturating_add(masks);
-    if length > MOST {
-        return Err(Fail::request(format!(
-            "the canvas has {length} positions, but `{}` holds {MOST}; lower --length",
-            args.model
-        )));
+/// How tokens are proposed.
+fn proposal(args: &Args, model: &Model) -> Proposal {
+    let eos: Vec<TokenId> = model.eos_id().into_iter().collect();
+    let eot = model.token_id("<|eot_id|>");
+    Proposal {
+        suppress: if args.logits_eos_inf { eos.clone() } else { Vec::new() },
+        demote: if args.confidence_eos_eot_inf { eos.into_iter().chain(eot).collect() } else { Vec::new() },
+        ..Proposal::sampled(args.temperature, args.seed)
     }
-    if args.tokens.is_none() && tokens.contains(&mask_id) {
-        let remedy = "give the whole canvas with --tokens and M";
-        return Err(Fail::request(format!("--prompt-tokens contains {mask_id}, which is the mask; {remedy}")));
-    }
-    tokens.resize(length, mask_id);
-    let canvas = Canvas::new(tokens, mask_id);
-    let model = Model::load(&args.model, length)?;
-    let last = model.denoiser.vocab() as TokenId - 1;
-    let unknown = canvas.tokens().iter().position(|&token| token > last);
-    if let Some(position) = unknown {
-        let token = canvas.tokens()[position];
-        return Err(cofill::Error::UnknownToken { token, position, last }.into());
-    }
-    Ok((model, canvas))
-}
-
-/// `1,2,M`: ids, and M for the mask where masks are allowed.
-fn parse_ids(field: &str, text: &str, mask: Option<TokenId>) -> Done<Vec<TokenId>> {
-    let accepted =
-        if mask.is_some() { "token ids and M, separated by commas" } else { "token ids, separated by commas" };
-    text.split(',')
-        .map(str::trim)
-        .map(|id| match (id, mask) {
-            ("M", Some(mask)) => Ok(mask),
-            _ => id
-                .parse()
-                .map_err(|_| Fail::request(format!("`{id}` in {field} is not a token id; expected {accepted}"))),
-        })
-        .collect()
 }
 
 fn open_trace(args: &Args, path: &PathBuf, start: &Canvas, pieces: &[String]) -> Done<TraceWriter<BufWriter<File>>> {
@@ -185,9 +148,23 @@ impl Stopwatch {
 }
 
 /// The answer on stdout, the meter on stderr.
-fn report(args: &Args, model: &Model, decode: &Decode, start: &Canvas, steps: &[Step], meter: &Meter) -> Done {
+fn report(
+    args: &Args,
+    model: &Model,
+    decode: &Decode,
+    start: &Canvas,
+    answer_start: usize,
+    steps: &[Step],
+    meter: &Meter,
+) -> Done {
     let tokens = decode.canvas().tokens();
-    let text = model.text(tokens);
+    // For people the text ends at end of text or at a stop string; the tokens are all there.
+    let ends = |token: &TokenId| Some(*token) == model.eos_id();
+    let end = tokens[answer_start..].iter().position(ends).map_or(tokens.len(), |at| answer_start + at);
+    let mut text = model.text(&tokens[..end])?;
+    for stop in &args.stop {
+        text.truncate(text.find(stop.as_str()).unwrap_or(text.len()));
+    }
     let mut out = std::io::stdout().lock();
     if args.json {
         let answer = Answer {
@@ -204,13 +181,16 @@ fn report(args: &Args, model: &Model, decode: &Decode, start: &Canvas, steps: &[
         writeln!(out, "{text}")?;
     }
     let filled = start.n_masked() - decode.canvas().n_masked();
+    // Tokens after the end of text are work, but not use.
+    let useful = filled.saturating_sub(tokens.len() - end);
     let per_forward = filled as f64 / decode.nfe().max(1) as f64;
     let _ = writeln!(
         anstream::stderr(),
-        "{}  {} in {}, {per_forward:.2} per forward; model {:.2} ms, sampler {:.2} ms",
+        "{}  {} in {}, {per_forward:.2} per forward; {:.1} useful tokens/s; model {:.2} ms, sampler {:.2} ms",
         args.sampler,
         count(filled, "token"),
         count(decode.nfe(), "forward"),
+        useful as f64 / (meter.model.ms() + meter.sampler.ms()).max(1e-6) * 1e3,
         meter.model.ms(),
         meter.sampler.ms(),
     );

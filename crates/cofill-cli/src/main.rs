@@ -2,9 +2,11 @@
 //!
 //! stdout is the answer, stderr the rest. Exit codes: 0 it worked, 1 the run failed (or two traces differ), 2 the request was wrong.
 
+mod canvas;
 mod fail;
 mod generate;
 mod model;
+mod probe;
 mod samplers;
 mod select;
 mod show;
@@ -27,6 +29,7 @@ struct Cli {
 enum Command {
     Generate(generate::Args),
     Select(select::Args),
+    Probe(probe::Args),
     Samplers(samplers::Args),
     Trace(trace::Args),
 }
@@ -35,6 +38,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Generate(args) => generate::run(&args),
         Command::Select(args) => select::run(&args),
+        Command::Probe(args) => probe::run(&args),
         Command::Samplers(args) => samplers::run(&args),
         Command::Trace(args) => trace::run(&args),
     };

@@ -1,53 +1,171 @@
 //! What `-m` names: a model, with the text of its tokens.
 
-use crate::fail::Fail;
+use crate::fail::{Done, Fail};
 use cofill::toy::Toy;
 use cofill::{Denoiser, TokenId};
+use cofill_model::{ChatTemplate, Message, Tokenizer};
+use std::path::Path;
 
 /// The models that can be named.
-pub(crate) const NAMES: &str = "`toy` (a known joint distribution over short sentences)";
+pub(crate) const NAMES: &str =
+    "`toy` (a known joint distribution over short sentences), or a LLaDA or Dream checkpoint folder";
 
 /// A loaded model.
 pub(crate) struct Model {
     /// As the user named it.
     pub(crate) name: String,
-    /// What answers queries.
-    pub(crate) denoiser: Box<dyn Denoiser>,
+    kind: Kind,
 }
 
+enum Kind {
+    Toy(Toy),
+    Checkpoint(Box<Checkpoint>),
+}
+
+/// A folder in Hugging Face layout. Without a tokenizer it still takes and gives token ids.
+struct Checkpoint {
+    model: cofill_model::Model,
+    tokenizer: Result<Tokenizer, cofill_model::Error>,
+    chat: Result<Option<ChatTemplate>, cofill_model::Error>,
+}
+
+/// The toy makes itself as long as it must; this is where it stops.
+const TOY_MOST: usize = 8192;
+
 impl Model {
-    /// Loads a model for canvases of `length` positions.
-    pub(crate) fn load(name: &str, length: usize) -> Result<Model, Fail> {
-        match name {
-            "toy" => Ok(Model { name: name.into(), denoiser: Box::new(Toy::phrases(length)) }),
-            _ => Err(Fail::request(format!("unknown model `{name}` for --model; this build has {NAMES}"))),
+    /// Finds and loads what `--model` names.
+    pub(crate) fn load(name: &str) -> Done<Model> {
+        let kind = match name {
+            "toy" => Kind::Toy(Toy::phrases(0)),
+            dir if Path::new(dir).is_dir() => {
+                let dir = Path::new(dir);
+                let model = cofill_model::Model::load(dir)?;
+                let (tokenizer, chat) = (Tokenizer::load(dir), ChatTemplate::load(dir));
+                Kind::Checkpoint(Box::new(Checkpoint { model, tokenizer, chat }))
+            }
+            _ => return Err(Fail::request(format!("unknown model `{name}` for --model; give {NAMES}"))),
+        };
+        Ok(Model { name: name.into(), kind })
+    }
+
+    /// Makes room for a canvas of `length`; refuses one that the model cannot hold.
+    pub(crate) fn fit(&mut self, length: usize) -> Done<()> {
+        let most = match &self.kind {
+            Kind::Toy(_) => TOY_MOST,
+            Kind::Checkpoint(checkpoint) => checkpoint.model.config().context,
+        };
+        if length > most {
+            let name = &self.name;
+            return Err(Fail::request(format!(
+                "the canvas has {length} positions, but `{name}` holds {most}; lower --length"
+            )));
+        }
+        if let Kind::Toy(toy) = &mut self.kind {
+            *toy = Toy::phrases(length);
+        }
+        Ok(())
+    }
+
+    /// What answers queries.
+    pub(crate) fn denoiser(&mut self) -> &mut dyn Denoiser {
+        match &mut self.kind {
+            Kind::Toy(toy) => toy,
+            Kind::Checkpoint(checkpoint) => &mut checkpoint.model,
+        }
+    }
+
+    /// The mask.
+    pub(crate) fn mask_id(&self) -> TokenId {
+        match &self.kind {
+            Kind::Toy(toy) => toy.mask_id(),
+            Kind::Checkpoint(checkpoint) => checkpoint.model.mask_id(),
+        }
+    }
+
+    /// The largest token id.
+    pub(crate) fn last_id(&self) -> TokenId {
+        let vocab = match &self.kind {
+            Kind::Toy(toy) => toy.vocab(),
+            Kind::Checkpoint(checkpoint) => checkpoint.model.vocab(),
+        };
+        vocab as TokenId - 1
+    }
+
+    /// End of text, where the model has one.
+    pub(crate) fn eos_id(&self) -> Option<TokenId> {
+        match &self.kind {
+            Kind::Toy(_) => None,
+            Kind::Checkpoint(checkpoint) => Some(checkpoint.model.config().eos_id),
+        }
+    }
+
+    /// A token by its text, where there is a tokenizer that has it.
+    pub(crate) fn token_id(&self, text: &str) -> Option<TokenId> {
+        match &self.kind {
+            Kind::Toy(_) => None,
+            Kind::Checkpoint(checkpoint) => checkpoint.tokenizer.as_ref().ok()?.token_id(text),
+        }
+    }
+
+    /// The checkpoint's own model, for what only weights can answer.
+    pub(crate) fn weights(&self) -> Option<&cofill_model::Model> {
+        match &self.kind {
+            Kind::Toy(_) => None,
+            Kind::Checkpoint(checkpoint) => Some(&checkpoint.model),
         }
     }
 
     /// The text of a token.
     pub(crate) fn piece(&self, token: TokenId) -> String {
-        Toy::piece(token).to_string()
+        match &self.kind {
+            _ if token == self.mask_id() => "[MASK]".into(),
+            Kind::Toy(_) => Toy::piece(token).into(),
+            Kind::Checkpoint(checkpoint) => match &checkpoint.tokenizer {
+                Ok(tokenizer) => tokenizer.piece(token),
+                Err(_) => format!("<{token}>"),
+            },
+        }
     }
 
     /// The text of a sequence.
-    pub(crate) fn text(&self, tokens: &[TokenId]) -> String {
-        tokens.iter().map(|&token| self.piece(token)).collect::<Vec<_>>().join(" ")
+    pub(crate) fn text(&self, tokens: &[TokenId]) -> Done<String> {
+        let pieces = || tokens.iter().map(|&token| self.piece(token)).collect::<Vec<_>>().join(" ");
+        match &self.kind {
+            Kind::Toy(_) => Ok(pieces()),
+            Kind::Checkpoint(checkpoint) => match &checkpoint.tokenizer {
+                Ok(tokenizer) => Ok(tokenizer.decode(tokens, true)?),
+                Err(_) => Ok(pieces()),
+            },
+        }
     }
 
-    /// The tokens of a text: the toy knows whole words only.
-    pub(crate) fn encode(&self, text: &str) -> Result<Vec<TokenId>, Fail> {
-        let words = 0..self.denoiser.mask_id();
-        let token = |word: &str| words.clone().find(|&token| Toy::piece(token) == word);
-        let known = || words.clone().map(Toy::piece).collect::<Vec<_>>().join(", ");
-        text.split_whitespace()
-            .map(|word| {
-                token(word).ok_or_else(|| {
-                    Fail::request(format!(
-                        "the toy does not know the word `{word}` of the prompt; it knows {}",
-                        known()
-                    ))
-                })
-            })
-            .collect()
+    /// The tokens of a text. The toy knows whole words only.
+    pub(crate) fn encode(&self, text: &str) -> Done<Vec<TokenId>> {
+        match &self.kind {
+            Kind::Toy(toy) => {
+                let words = 0..toy.mask_id();
+                let known = || words.clone().map(Toy::piece).collect::<Vec<_>>().join(", ");
+                let unknown = |word: &str| {
+                    Fail::request(format!("the toy does not know the word `{word}`; it knows {}", known()))
+                };
+                let token = |word| words.clone().find(|&token| Toy::piece(token) == word).ok_or_else(|| unknown(word));
+                text.split_whitespace().map(token).collect()
+            }
+            Kind::Checkpoint(checkpoint) => match &checkpoint.tokenizer {
+                Ok(tokenizer) => Ok(tokenizer.encode(text)?),
+                Err(error) => Err(Fail::request(format!("{error}; give token ids with --tokens or --prompt-tokens"))),
+            },
+        }
+    }
+
+    /// A prompt as the checkpoint's chat template puts it.
+    pub(crate) fn chat(&self, prompt: &str) -> Done<String> {
+        let none = || Fail::request(format!("`{}` has no chat template; leave out --chat", self.name));
+        let Kind::Checkpoint(checkpoint) = &self.kind else { return Err(none()) };
+        match &checkpoint.chat {
+            Ok(Some(template)) => Ok(template.render(&[Message::new("user", prompt)], true)?),
+            Ok(None) => Err(none()),
+            Err(error) => Err(Fail::request(error.to_string())),
+        }
     }
 }

@@ -33,6 +33,17 @@ impl Model {
         self.transformer.config()
     }
 
+    /// Logits for some positions, whole rows. `[rows][vocab]`
+    pub fn logits(&self, tokens: &[TokenId], rows: &[usize]) -> Result<Vec<Vec<f32>>> {
+        let sources: Vec<usize> = rows.iter().map(|&position| self.source(position)).collect();
+        let mut asked = sources.clone();
+        asked.dedup();
+        let pass = self.transformer.forward(tokens, &Ask { rows: &asked, attention: None })?;
+        let logits = self.transformer.logits(&pass.hidden, 0..self.config().vocab)?.to_vec2::<f32>()?;
+        let row = |source: &usize| logits[asked.binary_search(source).unwrap_or_default()].clone();
+        Ok(sources.iter().map(row).collect())
+    }
+
     /// The hidden row that predicts a position.
     fn source(&self, position: usize) -> usize {
         if self.config().shift { position.saturating_sub(1) } else { position }

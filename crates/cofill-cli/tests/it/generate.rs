@@ -97,7 +97,7 @@ fn wrong_arguments_are_refused() {
     run("generate --tokens 1 -n 3").is_refused(&["cannot be used with"]);
     run("generate -n 18446744073709551615").is_refused(&["18446744073709551615 positions"]);
     run("generate -n 9999999999999").is_refused(&["9999999999999 positions", "lower --length"]);
-    run("generate --prompt-tokens 1,24").is_refused(&["--prompt-tokens contains 24, which is the mask", "--tokens"]);
+    run("generate --prompt-tokens 1,24").is_refused(&["the prompt contains 24, which is the mask", "--tokens"]);
     run("generate -s dapd:0.5,0.1").is_refused(&["TAU_MIN must be at most TAU_MAX", "0.5"]);
     run("generate -s hierarchy:0.4,0.9").is_refused(&["LOW must be at most TAU, which is 0.4", "0.9"]);
     run("generate -n -1").is_refused(&["-1"]);
@@ -111,4 +111,33 @@ fn wrong_arguments_are_refused() {
     run_with(&["generate", "Hello world"], "").is_refused(&["`Hello`", "Lovelace"]);
     run("generate --frobnicate").is_refused(&["--frobnicate"]);
     run("frobnicate").is_refused(&["frobnicate"]);
+}
+
+#[test]
+fn a_template_keeps_its_text() {
+    let ran = run_with(&["generate", "--template", "Ada [MASK:1] likes [MASK:2] today"], "");
+    assert_eq!(ran.is_fine().stdout, "Ada Lovelace likes San Diego today\n");
+    run_with(&["generate", "--template", "Ada [MASK:x]"], "").is_refused(&["[MASK:x", "[MASK:4]"]);
+    run_with(&["generate", "--template", "Ada Lovelace"], "").is_refused(&["no gap"]);
+}
+
+#[test]
+fn a_stop_string_cuts_the_text_and_not_the_tokens() {
+    let ran = run_with(&["generate", "-n", "6", "--stop", " San", "--json"], "");
+    let answer = ran.is_fine().json();
+    assert_eq!((&answer["text"], answer["tokens"].as_array().unwrap().len()), (&json!("Alan Turing visited"), 6));
+}
+
+#[test]
+fn one_forward_of_the_toy() {
+    let answer = run("probe --tokens M,4,M --json").is_fine().json();
+    // Who is called Turing is called Alan.
+    assert_eq!(answer["rows"][0], json!({"position": 0, "token": 0, "confidence": 1.0, "entropy": 0.0}));
+    assert_eq!((&answer["layer"], answer["attention"][0].as_array().unwrap().len()), (&json!(0), 2));
+    run("probe --tokens 1,4").is_refused(&["no mask", "--rows all"]);
+    run("probe --tokens M --layer 3").is_refused(&["layer 3", "0 to 0"]);
+    run("probe --tokens M --layer top").is_refused(&["first, middle, last"]);
+    run("probe --tokens M --logits").is_refused(&["--logits needs a checkpoint"]);
+    run("generate --chat").is_refused(&["PROMPT"]);
+    run_with(&["generate", "Ada", "--chat"], "").is_refused(&["no chat template"]);
 }

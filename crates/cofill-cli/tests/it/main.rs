@@ -15,3 +15,6 @@ mod trace;
 
 // `cofill samplers` and the help texts, as snapshots.
 mod texts;
+
+// LLaDA and Dream checkpoints from the command line, against the shared goldens.
+mod checkpoints;

@@ -18,7 +18,7 @@ fn every_sampler_as_json() {
 
 #[test]
 fn help_texts() {
-    for command in ["", "generate", "select", "trace", "samplers"] {
+    for command in ["", "generate", "select", "probe", "trace", "samplers"] {
         let ran = run(&format!("{command} --help"));
         insta::assert_snapshot!(format!("help_{command}"), ran.is_fine().stdout);
     }

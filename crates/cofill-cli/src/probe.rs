@@ -1,0 +1,126 @@
+//! `cofill probe`: one forward pass, printed.
+
+use crate::canvas::parse_ids;
+use crate::fail::{Done, Fail};
+use crate::model::{Model, NAMES};
+use cofill::{Layers, Proposal, Query, TokenId};
+use serde::Serialize;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Run the model once and print what it says: token, confidence, entropy, attention.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The model.
+    #[arg(short, long, default_value = "toy", help = format!("The model: {NAMES}"))]
+    model: String,
+    /// The canvas, as token ids with M for a mask: 25,59,M,M,87.
+    #[arg(long, value_name = "IDS")]
+    tokens: String,
+    /// Which positions to print.
+    #[arg(long, value_enum, default_value_t = Rows::Masked)]
+    rows: Rows,
+    /// Which layer's attention: first, middle, last or a number.
+    #[arg(long, value_name = "LAYER", default_value = "last", value_parser = parse_layer)]
+    layer: Layers,
+    /// Print raw logits too (checkpoints only).
+    #[arg(long)]
+    logits: bool,
+    /// Answer with one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Rows {
+    /// The masks.
+    Masked,
+    /// Every position.
+    All,
+}
+
+fn parse_layer(text: &str) -> Result<Layers, String> {
+    match text {
+        "first" => Ok(Layers::First),
+        "middle" => Ok(Layers::Middle),
+        "last" => Ok(Layers::Last),
+        n => n.parse().map(Layers::Nth).map_err(|_| "expected first, middle, last or a number".into()),
+    }
+}
+
+/// `--json`.
+#[derive(Serialize)]
+struct Answer {
+    rows: Vec<RowAnswer>,
+    /// `[row][row]`: query, then key.
+    attention: Vec<Vec<f64>>,
+    layer: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    logits: Option<Vec<Vec<f32>>>,
+}
+
+#[derive(Serialize)]
+struct RowAnswer {
+    position: usize,
+    token: TokenId,
+    confidence: f64,
+    entropy: f64,
+}
+
+pub(crate) fn run(args: &Args) -> Done {
+    let mut model = Model::load(&args.model)?;
+    let mask_id = model.mask_id();
+    let tokens = parse_ids("--tokens", &args.tokens, Some(mask_id))?;
+    model.fit(tokens.len())?;
+    let asked = |&position: &usize| matches!(args.rows, Rows::All) || tokens[position] == mask_id;
+    let rows: Vec<usize> = (0..tokens.len()).filter(asked).collect();
+    if rows.is_empty() {
+        return Err(Fail::request("--tokens has no mask to predict; write M for one, or give --rows all"));
+    }
+    let n_layers = model.weights().map_or(1, |weights| weights.config().layers);
+    let layer = args.layer.resolve(n_layers)?.start;
+    let proposal = Proposal::greedy();
+    let attention = Some(args.layer);
+    let query = Query {
+        sequence: 0,
+        tokens: &tokens,
+        rows: &rows,
+        attention,
+        distributions: false,
+        proposal: &proposal,
+        step: 0,
+    };
+    let predictions = model.denoiser().denoise(&[query])?;
+    let prediction = predictions.first().ok_or_else(|| Fail::request("the model answered no prediction"))?;
+    let attention = prediction.attention.as_ref().ok_or_else(|| Fail::request("the model has no attention"))?;
+    let answer = Answer {
+        rows: rows
+            .iter()
+            .zip(&prediction.rows)
+            .map(|(&position, row)| RowAnswer {
+                position,
+                token: row.token,
+                confidence: row.confidence,
+                entropy: row.entropy,
+            })
+            .collect(),
+        attention: (0..rows.len()).map(|q| (0..rows.len()).map(|k| attention.get(q, k)).collect()).collect(),
+        layer,
+        logits: match (args.logits, model.weights()) {
+            (false, _) => None,
+            (true, Some(weights)) => Some(weights.logits(&tokens, &rows)?),
+            (true, None) => return Err(Fail::request("--logits needs a checkpoint; the toy knows probabilities only")),
+        },
+    };
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string(&answer)?)?;
+    } else {
+        writeln!(out, "{:>8}  {:>7}  {:>10}  {:>7}  text", "position", "token", "confidence", "entropy")?;
+        for row in &answer.rows {
+            let RowAnswer { position, token, confidence, entropy } = *row;
+            writeln!(out, "{position:>8}  {token:>7}  {confidence:>10.6}  {entropy:>7.4}  {}", model.piece(token))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

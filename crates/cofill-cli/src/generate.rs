@@ -6,7 +6,7 @@ use crate::model::{Model, NAMES};
 use crate::show::{Show, count};
 use anyhow::Context;
 use cofill::trace::{End, Header, TraceWriter, VERSION};
-use cofill::{Canvas, Decode, Finish, Proposal, SamplerSpec, Schedule, Step, TokenId};
+use cofill::{Canvas, Decode, Finish, Proposal, SamplerSpec, Schedule, Step, Style, TokenId};
 use serde::Serialize;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -37,6 +37,18 @@ pub(crate) struct Args {
     /// Stop after N forwards, with masks left if need be.
     #[arg(long, value_name = "N")]
     max_nfe: Option<usize>,
+    /// Keep the likeliest tokens up to this mass, before confidence is read (Dream's way; also at temperature 0).
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
+    top_p: Option<f64>,
+    /// Keep the N likeliest tokens, before confidence is read (Dream's way; also at temperature 0).
+    #[arg(long, value_name = "N")]
+    top_k: Option<usize>,
+    /// Classifier-free guidance: above 0, every forward also runs without what was given.
+    #[arg(long, value_name = "SCALE", default_value_t = 0.0, allow_negative_numbers = true)]
+    cfg: f64,
+    /// Take attention for position i from the row that predicts it (i - 1 in Dream), not from its own.
+    #[arg(long)]
+    attention_of_source: bool,
     /// Cut the text at the first of these; may be given several times.
     #[arg(long, value_name = "TEXT")]
     stop: Vec<String>,
@@ -59,6 +71,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Done {
     let mut model = Model::load(&args.model)?;
+    model.configure(args.cfg, args.attention_of_source)?;
     let (canvas, answer_start) = args.canvas.build(&mut model)?;
     let start = canvas.clone();
     let pieces: Vec<String> = start.tokens().iter().map(|&token| model.piece(token)).collect();
@@ -102,6 +115,10 @@ fn proposal(args: &Args, model: &Model) -> Proposal {
     Proposal {
         suppress: if args.logits_eos_inf { eos.clone() } else { Vec::new() },
         demote: if args.confidence_eos_eot_inf { eos.into_iter().chain(eot).collect() } else { Vec::new() },
+        style: match (args.top_p, args.top_k) {
+            (None, None) => Style::Clean,
+            (top_p, top_k) => Style::Filtered { top_p, top_k },
+        },
         ..Proposal::sampled(args.temperature, args.seed)
     }
 }

@@ -27,7 +27,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    Generate(generate::Args),
+    Generate(Box<generate::Args>),
     Select(select::Args),
     Probe(probe::Args),
     Samplers(samplers::Args),

@@ -3,7 +3,7 @@
 use crate::fail::{Done, Fail};
 use cofill::toy::Toy;
 use cofill::{Denoiser, TokenId};
-use cofill_model::{ChatTemplate, Message, Tokenizer};
+use cofill_model::{AttentionRow, ChatTemplate, Message, Tokenizer};
 use std::path::Path;
 
 /// The models that can be named.
@@ -46,6 +46,26 @@ impl Model {
             _ => return Err(Fail::request(format!("unknown model `{name}` for --model; give {NAMES}"))),
         };
         Ok(Model { name: name.into(), kind })
+    }
+
+    /// Sets what changes the model's answers.
+    pub(crate) fn configure(&mut self, cfg: f64, attention_of_source: bool) -> Done<()> {
+        if !(cfg.is_finite() && cfg >= 0.0) {
+            return Err(Fail::request(format!("--cfg must be a finite number, 0 or more, but {cfg} was given")));
+        }
+        match &mut self.kind {
+            Kind::Toy(_) if cfg > 0.0 || attention_of_source => {
+                Err(Fail::request("--cfg and --attention-of-source are for checkpoints; the toy has neither"))
+            }
+            Kind::Toy(_) => Ok(()),
+            Kind::Checkpoint(checkpoint) => {
+                checkpoint.model.set_guidance(cfg);
+                if attention_of_source {
+                    checkpoint.model.set_attention_row(AttentionRow::Source);
+                }
+                Ok(())
+            }
+        }
     }
 
     /// Makes room for a canvas of `length`; refuses one that the model cannot hold.

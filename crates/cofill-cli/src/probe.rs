@@ -85,6 +85,7 @@ pub(crate) fn run(args: &Args) -> Done {
         sequence: 0,
         tokens: &tokens,
         rows: &rows,
+        free: &rows,
         attention,
         distributions: false,
         proposal: &proposal,

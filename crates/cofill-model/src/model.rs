@@ -1,15 +1,16 @@
 //! A checkpoint as a denoiser: queries in, row statistics and attention out.
 //!
 //! Dream's shift lives here and nowhere else: the distribution of position i is read from hidden row i − 1. Attention is that of
-//! position i itself, as the paper's text has it.
+//! position i itself, as the paper's text has it, unless [`AttentionRow::Source`] is asked for.
 
 use crate::config::Config;
 use crate::error::{Error, Result};
-use crate::transformer::{Ask, Transformer};
+use crate::transformer::{Ask, Probe, Transformer};
 use crate::weights::Weights;
 use candle_core::Tensor;
 use cofill::{Attention, Denoiser, Distributions, Prediction, Query, Row, RowStats, TokenId};
 use rayon::prelude::*;
+use std::ops::Range;
 use std::path::Path;
 
 /// Token ids whose logits exist at the same time: 512 rows x 4096 ids are 8 MB.
@@ -18,6 +19,18 @@ const TILE: usize = 4096;
 /// A loaded checkpoint.
 pub struct Model {
     transformer: Transformer,
+    guidance: f64,
+    attention_row: AttentionRow,
+}
+
+/// Whose attention stands for position i under a shift.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum AttentionRow {
+    /// That of position i: the paper speaks of positions.
+    #[default]
+    Position,
+    /// That of row i − 1, which predicts position i.
+    Source,
 }
 
 impl Model {
@@ -25,7 +38,19 @@ impl Model {
     pub fn load(dir: &Path) -> Result<Model> {
         let config = Config::load(dir)?;
         let weights = Weights::open(dir)?;
-        Ok(Model { transformer: Transformer::load(config, &weights)? })
+        let transformer = Transformer::load(config, &weights)?;
+        Ok(Model { transformer, guidance: 0.0, attention_row: AttentionRow::default() })
+    }
+
+    /// Classifier-free guidance: logits u + (scale + 1)(l − u), where u is what the model says when everything that was given is
+    /// masked. Above 0 every forward is two passes over the model, and still one NFE, as LLaDA's code counts.
+    pub fn set_guidance(&mut self, scale: f64) {
+        self.guidance = scale;
+    }
+
+    /// See [`AttentionRow`].
+    pub fn set_attention_row(&mut self, row: AttentionRow) {
+        self.attention_row = row;
     }
 
     /// What `config.json` says.
@@ -70,11 +95,32 @@ impl Model {
         let mut rows: Vec<usize> = query.rows.iter().map(|&position| self.source(position)).collect();
         rows.dedup();
         let layers = query.attention.map(|layers| layers.resolve(self.config().layers)).transpose()?;
-        let ask = Ask { rows: &rows, attention: layers.map(|layers| (layers, query.rows)) };
-        let pass = self.transformer.forward(query.tokens, &ask)?;
+        let queries: Vec<usize> = match self.attention_row {
+            AttentionRow::Position => query.rows.to_vec(),
+            AttentionRow::Source => query.rows.iter().map(|&position| self.source(position)).collect(),
+        };
+        let probe = |layers| Probe { layers, queries: &queries, keys: query.rows };
+        let pass = self.transformer.forward(query.tokens, &Ask { rows: &rows, attention: layers.map(probe) })?;
         let attention = pass.attention.map(|by_key| Attention::from_keys(query.rows.len(), by_key)).transpose()?;
-        let (stats, distributions) = self.read(query, &rows, &pass.hidden)?;
+        let unguided = match self.guidance > 0.0 {
+            true => Some(self.unguided(query, &rows)?),
+            false => None,
+        };
+        let (stats, distributions) = self.read(query, &rows, &pass.hidden, unguided.as_ref())?;
         Ok(Prediction { rows: stats, attention, distributions })
+    }
+
+    /// The hidden rows when everything that was given is masked.
+    fn unguided(&self, query: &Query<'_>, rows: &[usize]) -> Result<Tensor> {
+        let mut tokens = vec![self.config().mask_id; query.tokens.len()];
+        for &position in query.free {
+            tokens[position] = query.tokens[position];
+        }
+        Ok(self.transformer.forward(&tokens, &Ask { rows, attention: None })?.hidden)
+    }
+
+    fn tile(&self, hidden: &Tensor, ids: Range<usize>) -> Result<Vec<f32>> {
+        Ok(self.transformer.logits(hidden, ids)?.flatten_all()?.to_vec1::<f32>()?)
     }
 
     /// Row statistics from tiles of logits; whole rows only when distributions are asked for.
@@ -83,6 +129,7 @@ impl Model {
         query: &Query<'_>,
         sources: &[usize],
         hidden: &Tensor,
+        unguided: Option<&Tensor>,
     ) -> cofill::Result<(Vec<RowStats>, Option<Distributions>)> {
         let Config { vocab, mask_id, .. } = *self.config();
         let source = |position: usize| sources.binary_search(&self.source(position)).unwrap_or_default();
@@ -95,8 +142,13 @@ impl Model {
         for start in (0..vocab).step_by(TILE) {
             let ids = start..(start + TILE).min(vocab);
             let width = ids.len();
-            let logits = self.transformer.logits(hidden, ids)?;
-            let logits = logits.flatten_all().and_then(|l| l.to_vec1::<f32>()).map_err(Error::from)?; // [sources x width]
+            let mut logits = self.tile(hidden, ids.clone())?; // [sources x width]
+            if let Some(unguided) = unguided {
+                let scale = (self.guidance + 1.0) as f32;
+                for (l, u) in logits.iter_mut().zip(self.tile(unguided, ids)?) {
+                    *l = u + scale * (*l - u);
+                }
+            }
             let tile = |source: usize| &logits[source * width..(source + 1) * width];
             rows.par_iter_mut().try_for_each(|(source, row)| row.push(tile(*source)))?;
             whole.iter_mut().enumerate().for_each(|(source, row)| row.extend_from_slice(tile(source)));

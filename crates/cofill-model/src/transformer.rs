@@ -47,8 +47,18 @@ struct Linear {
 pub struct Ask<'a> {
     /// Rows whose final hidden state is wanted, ascending.
     pub rows: &'a [usize],
-    /// Layers whose head-mean attention is wanted, and among which positions.
-    pub attention: Option<(Range<usize>, &'a [usize])>,
+    /// Whose head-mean attention is wanted.
+    pub attention: Option<Probe<'a>>,
+}
+
+/// Which attention is wanted: from the queries to the keys, as many of the one as of the other.
+pub struct Probe<'a> {
+    /// Mean over these layers.
+    pub layers: Range<usize>,
+    /// Rows, ascending.
+    pub queries: &'a [usize],
+    /// Columns, ascending.
+    pub keys: &'a [usize],
 }
 
 /// What a pass computed.
@@ -106,8 +116,7 @@ impl Transformer {
     pub fn forward(&self, tokens: &[u32], ask: &Ask<'_>) -> Result<Pass> {
         let length = tokens.len();
         let rotary = Rotary::new(&self.config, length)?;
-        let mut mean =
-            ask.attention.as_ref().map(|(layers, positions)| HeadMean::new(layers, positions, self.config.heads));
+        let mut mean = ask.attention.as_ref().map(|probe| HeadMean::new(probe, self.config.heads));
         let mut x = self.embedding.index_select(&indices(tokens.iter().map(|&t| t as usize))?, 0)?; // [length, hidden]
         let every: Vec<usize> = (0..length).collect();
         for (i, block) in self.blocks.iter().enumerate() {
@@ -117,7 +126,7 @@ impl Transformer {
             let rows = if last { ask.rows } else { &every };
             let mut queries: Vec<usize> = rows.to_vec();
             if last && let Some(probe) = &probe {
-                queries.extend_from_slice(&probe.positions);
+                queries.extend_from_slice(&probe.queries);
                 queries.sort_unstable();
                 queries.dedup();
             }
@@ -216,28 +225,30 @@ impl Rotary {
     }
 }
 
-/// The mean over heads and layers of the attention among some positions.
+/// The mean over heads and layers of the attention from some positions to some.
 struct HeadMean {
     layers: Range<usize>,
-    positions: Vec<usize>,
+    queries: Vec<usize>,
+    keys: Vec<usize>,
     heads: usize,
     by_key: Vec<f64>, // [key x query]
 }
 
 impl HeadMean {
-    fn new(layers: &Range<usize>, positions: &[usize], heads: usize) -> HeadMean {
-        let by_key = vec![0.0; positions.len() * positions.len()];
-        HeadMean { layers: layers.clone(), positions: positions.to_vec(), heads, by_key }
+    fn new(probe: &Probe<'_>, heads: usize) -> HeadMean {
+        let (queries, keys) = (probe.queries.to_vec(), probe.keys.to_vec());
+        let by_key = vec![0.0; queries.len() * keys.len()];
+        HeadMean { layers: probe.layers.clone(), queries, keys, heads, by_key }
     }
 
     /// One head's probabilities. `p: [queries, length]`, rows at positions `queries`.
     fn add(&mut self, p: &Tensor, queries: &[usize]) -> Result<()> {
         let length = p.dim(1)?;
         let p = p.flatten_all()?.to_vec1::<f32>()?;
-        let n = self.positions.len();
-        for (query, position) in self.positions.iter().enumerate() {
+        let n = self.queries.len();
+        for (query, position) in self.queries.iter().enumerate() {
             let row = queries.binary_search(position).unwrap_or_default() * length;
-            for (key, at) in self.positions.iter().enumerate() {
+            for (key, at) in self.keys.iter().enumerate() {
                 self.by_key[key * n + query] += f64::from(p[row + at]);
             }
         }

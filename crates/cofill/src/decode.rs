@@ -155,6 +155,7 @@ impl Decode {
             sequence: self.sequence,
             tokens: self.asked.as_deref().unwrap_or(self.canvas.tokens()),
             rows: &self.rows,
+            free: self.canvas.free(),
             attention: self.needs.attention,
             distributions: self.needs.distributions,
             proposal: &self.proposal,

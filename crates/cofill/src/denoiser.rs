@@ -43,6 +43,8 @@ pub struct Query<'a> {
     pub tokens: &'a [TokenId],
     /// The positions to predict, ascending. `[rows]`
     pub rows: &'a [usize],
+    /// The positions that were masked at the start, ascending; all others were given. Guidance hides what was given.
+    pub free: &'a [usize],
     /// Whose attention to return, if any.
     pub attention: Option<Layers>,
     /// Whether to return whole distributions.

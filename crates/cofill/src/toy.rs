@@ -372,6 +372,7 @@ mod tests {
                 sequence: 0,
                 tokens,
                 rows: &[0],
+                free: &[0],
                 attention,
                 distributions: false,
                 proposal: &proposal,

@@ -51,6 +51,27 @@ fn conformance_generate() {
 }
 
 #[test]
+fn conformance_official_decoders() {
+    let Some(goldens) = goldens() else { return };
+    // LLaDA's generate with guidance, and Dream's with both of its filters.
+    let wanted = ["llada_low_confidence_g16_s8_b16_cfg0.5", "dream_maskgit_plus_g16_s6_top_k8_top_p0.9"];
+    for ((family, mask), name) in FAMILIES.into_iter().zip(wanted) {
+        let folder = goldens.join(format!("{family}_tiny")).display().to_string();
+        let all = read(goldens.join(format!("{family}_trajectories.json")));
+        let golden = all.iter().find(|golden| golden["name"] == name).expect(name);
+        let canvas = tokens(&golden["canvas"][0], mask);
+        let options: &[&str] = match family {
+            "llada" => &["-s", "llada:8", "--block", "16", "--cfg", "0.5"],
+            _ => &["-s", "dream:6@maskgit_plus", "--top-k", "8", "--top-p", "0.9"],
+        };
+        let ran = run_with(&[&["generate", "-m", &folder, "--tokens", &canvas, "--json"], options].concat(), "");
+        let answer = ran.is_fine().json();
+        assert_eq!((&answer["tokens"], &answer["nfe"]), (&golden["final"][0], &golden["nfe"]), "{name}");
+        println!("conformance: {name} through `cofill generate`");
+    }
+}
+
+#[test]
 fn conformance_probe() {
     let Some(goldens) = goldens() else { return };
     for (family, mask) in FAMILIES {

@@ -62,8 +62,16 @@ fn ask(model: &mut Model, tokens: &[u32], layer: usize) -> cofill::Result<Predic
     let rows: Vec<usize> = (0..tokens.len()).collect();
     let proposal = Proposal::greedy();
     let attention = Some(Layers::Nth(layer));
-    let query =
-        Query { sequence: 0, tokens, rows: &rows, attention, distributions: false, proposal: &proposal, step: 0 };
+    let query = Query {
+        sequence: 0,
+        tokens,
+        rows: &rows,
+        free: &rows,
+        attention,
+        distributions: false,
+        proposal: &proposal,
+        step: 0,
+    };
     Ok(model.denoise(&[query])?.remove(0))
 }
 

@@ -131,6 +131,7 @@ fn base_pass(run: &Run, canvas: &Canvas, step: &Step) -> Prediction {
         sequence: 0,
         tokens: canvas.tokens(),
         rows: &rows,
+        free: &rows,
         attention: None,
         distributions: false,
         proposal: &run.setup.proposal,

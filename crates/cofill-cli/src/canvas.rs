@@ -21,8 +21,8 @@ pub(crate) struct CanvasArgs {
     /// The whole canvas, as token ids with M for a mask: 0,M,16,M,M.
     #[arg(long, value_name = "IDS", conflicts_with_all = ["prompt", "prompt_tokens", "length", "chat"])]
     tokens: Option<String>,
-    /// Text with gaps to fill, the rest kept verbatim: "The capital of France is [MASK:4]."
-    #[arg(long, value_name = "TEXT", conflicts_with_all = ["prompt", "prompt_tokens", "tokens", "length", "chat"])]
+    /// Text with gaps to fill.
+    #[arg(long, value_name = "TEXT", help = "Text with gaps to fill, the rest kept verbatim: \"The capital of France is [MASK:4].\"", conflicts_with_all = ["prompt", "prompt_tokens", "tokens", "length", "chat"])]
     template: Option<String>,
 }
 

@@ -7,6 +7,7 @@ use crate::show::{Show, count};
 use anyhow::Context;
 use cofill::trace::{End, Header, TraceWriter, VERSION};
 use cofill::{Canvas, Decode, Finish, Proposal, SamplerSpec, Schedule, Step, Style, TokenId};
+use cofill_model::Precision;
 use serde::Serialize;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -22,6 +23,9 @@ pub(crate) struct Args {
     /// The model.
     #[arg(short, long, default_value = "toy", help = format!("The model: {NAMES}"))]
     model: String,
+    /// How a checkpoint's weights are kept: f32 is exact, f16, q8_0, q6k and q4k are smaller.
+    #[arg(long, value_name = "TYPE", default_value = "f32")]
+    dtype: Precision,
     /// Which positions are committed together; `cofill samplers` lists the forms.
     #[arg(short, long, value_name = "SPEC", default_value = "topk:2+ad")]
     sampler: SamplerSpec,
@@ -70,7 +74,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Done {
-    let mut model = Model::load(&args.model)?;
+    let mut model = Model::load(&args.model, args.dtype)?;
     model.configure(args.cfg, args.attention_of_source)?;
     let (canvas, answer_start) = args.canvas.build(&mut model)?;
     let start = canvas.clone();

@@ -3,7 +3,7 @@
 use crate::fail::{Done, Fail};
 use cofill::toy::Toy;
 use cofill::{Denoiser, TokenId};
-use cofill_model::{AttentionRow, ChatTemplate, Message, Tokenizer};
+use cofill_model::{AttentionRow, ChatTemplate, Message, Precision, Tokenizer};
 use std::path::Path;
 
 /// The models that can be named.
@@ -34,12 +34,12 @@ const TOY_MOST: usize = 8192;
 
 impl Model {
     /// Finds and loads what `--model` names.
-    pub(crate) fn load(name: &str) -> Done<Model> {
+    pub(crate) fn load(name: &str, precision: Precision) -> Done<Model> {
         let kind = match name {
             "toy" => Kind::Toy(Toy::phrases(0)),
             dir if Path::new(dir).is_dir() => {
                 let dir = Path::new(dir);
-                let model = cofill_model::Model::load(dir)?;
+                let model = cofill_model::Model::load_as(dir, precision)?;
                 let (tokenizer, chat) = (Tokenizer::load(dir), ChatTemplate::load(dir));
                 Kind::Checkpoint(Box::new(Checkpoint { model, tokenizer, chat }))
             }

@@ -4,6 +4,7 @@ use crate::canvas::parse_ids;
 use crate::fail::{Done, Fail};
 use crate::model::{Model, NAMES};
 use cofill::{Layers, Proposal, Query, TokenId};
+use cofill_model::Precision;
 use serde::Serialize;
 use std::io::Write;
 use std::process::ExitCode;
@@ -14,6 +15,9 @@ pub(crate) struct Args {
     /// The model.
     #[arg(short, long, default_value = "toy", help = format!("The model: {NAMES}"))]
     model: String,
+    /// How a checkpoint's weights are kept: f32 is exact, f16, q8_0, q6k and q4k are smaller.
+    #[arg(long, value_name = "TYPE", default_value = "f32")]
+    dtype: Precision,
     /// The canvas, as token ids with M for a mask: 25,59,M,M,87.
     #[arg(long, value_name = "IDS")]
     tokens: String,
@@ -68,7 +72,7 @@ struct RowAnswer {
 }
 
 pub(crate) fn run(args: &Args) -> Done {
-    let mut model = Model::load(&args.model)?;
+    let mut model = Model::load(&args.model, args.dtype)?;
     let mask_id = model.mask_id();
     let tokens = parse_ids("--tokens", &args.tokens, Some(mask_id))?;
     model.fit(tokens.len())?;

@@ -6,6 +6,7 @@
 mod chat;
 mod config;
 mod error;
+mod matrix;
 mod model;
 mod tokenizer;
 mod transformer;
@@ -14,6 +15,7 @@ mod weights;
 pub use chat::{ChatTemplate, Message};
 pub use config::{Config, Family};
 pub use error::{Error, Result};
+pub use matrix::Precision;
 pub use model::{AttentionRow, Model};
 pub use tokenizer::Tokenizer;
 pub use transformer::{Ask, Pass, Probe, Transformer};

@@ -5,16 +5,13 @@
 
 use crate::config::Config;
 use crate::error::{Error, Result};
+use crate::matrix::Precision;
 use crate::transformer::{Ask, Probe, Transformer};
 use crate::weights::Weights;
-use candle_core::Tensor;
+use candle_core::{D, Tensor};
 use cofill::{Attention, Denoiser, Distributions, Prediction, Query, Row, RowStats, TokenId};
 use rayon::prelude::*;
-use std::ops::Range;
 use std::path::Path;
-
-/// Token ids whose logits exist at the same time: 512 rows x 4096 ids are 8 MB.
-const TILE: usize = 4096;
 
 /// A loaded checkpoint.
 pub struct Model {
@@ -34,11 +31,16 @@ pub enum AttentionRow {
 }
 
 impl Model {
-    /// Loads a folder in Hugging Face layout.
+    /// Loads a folder in Hugging Face layout, exactly.
     pub fn load(dir: &Path) -> Result<Model> {
+        Model::load_as(dir, Precision::F32)
+    }
+
+    /// Loads a folder in Hugging Face layout and keeps its weights as `precision`.
+    pub fn load_as(dir: &Path, precision: Precision) -> Result<Model> {
         let config = Config::load(dir)?;
         let weights = Weights::open(dir)?;
-        let transformer = Transformer::load(config, &weights)?;
+        let transformer = Transformer::load(config, &weights, precision)?;
         Ok(Model { transformer, guidance: 0.0, attention_row: AttentionRow::default() })
     }
 
@@ -64,7 +66,8 @@ impl Model {
         let mut asked = sources.clone();
         asked.dedup();
         let pass = self.transformer.forward(tokens, &Ask { rows: &asked, attention: None })?;
-        let logits = self.transformer.logits(&pass.hidden, 0..self.config().vocab)?.to_vec2::<f32>()?;
+        let tiles = self.transformer.logits(&pass.hidden).collect::<Result<Vec<_>>>()?;
+        let logits = Tensor::cat(&tiles, D::Minus1)?.to_vec2::<f32>()?;
         let row = |source: &usize| logits[asked.binary_search(source).unwrap_or_default()].clone();
         Ok(sources.iter().map(row).collect())
     }
@@ -119,10 +122,6 @@ impl Model {
         Ok(self.transformer.forward(&tokens, &Ask { rows, attention: None })?.hidden)
     }
 
-    fn tile(&self, hidden: &Tensor, ids: Range<usize>) -> Result<Vec<f32>> {
-        Ok(self.transformer.logits(hidden, ids)?.flatten_all()?.to_vec1::<f32>()?)
-    }
-
     /// Row statistics from tiles of logits; whole rows only when distributions are asked for.
     fn read(
         &self,
@@ -139,13 +138,13 @@ impl Model {
             .map(|&position| (source(position), query.proposal.row(mask_id, query.step, position)))
             .collect();
         let mut whole: Vec<Vec<f32>> = vec![Vec::new(); if query.distributions { sources.len() } else { 0 }];
-        for start in (0..vocab).step_by(TILE) {
-            let ids = start..(start + TILE).min(vocab);
-            let width = ids.len();
-            let mut logits = self.tile(hidden, ids.clone())?; // [sources x width]
-            if let Some(unguided) = unguided {
+        let mut unguided = unguided.map(|hidden| self.transformer.logits(hidden));
+        for logits in self.transformer.logits(hidden) {
+            let mut logits = flat(logits)?; // [sources x width]
+            let width = logits.len() / sources.len();
+            if let Some(tile) = unguided.as_mut().and_then(Iterator::next) {
                 let scale = (self.guidance + 1.0) as f32;
-                for (l, u) in logits.iter_mut().zip(self.tile(unguided, ids)?) {
+                for (l, u) in logits.iter_mut().zip(flat(tile)?) {
                     *l = u + scale * (*l - u);
                 }
             }
@@ -161,6 +160,10 @@ impl Model {
         let flat = query.rows.iter().flat_map(|&position| whole[source(position)].iter().copied()).collect();
         Ok((stats, Some(Distributions::new(vocab, flat)?)))
     }
+}
+
+fn flat(tile: Result<Tensor>) -> Result<Vec<f32>> {
+    Ok(tile?.flatten_all()?.to_vec1::<f32>()?)
 }
 
 /// In place, with f64 sums.

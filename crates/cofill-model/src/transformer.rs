@@ -11,8 +11,9 @@
 
 use crate::config::{Config, Family};
 use crate::error::Result;
+use crate::matrix::{Matrix, Precision};
 use crate::weights::Weights;
-use candle_core::{D, Device, IndexOp, Tensor};
+use candle_core::{D, DType, Device, IndexOp, Tensor};
 use candle_nn::ops::{rms_norm, silu, softmax_last_dim};
 use candle_nn::rotary_emb::rope;
 use std::ops::Range;
@@ -22,9 +23,12 @@ pub struct Transformer {
     config: Config,
     embedding: Tensor, // [vocab, hidden]
     blocks: Vec<Block>,
-    norm: Tensor, // [hidden]
-    head: Tensor, // [vocab, hidden]
+    norm: Tensor,      // [hidden]
+    head: Vec<Matrix>, // tiles of up to TILE rows of [vocab, hidden]
 }
+
+/// Token ids whose logits exist at the same time: 512 rows x 4096 ids are 8 MB.
+pub(crate) const TILE: usize = 4096;
 
 struct Block {
     attn_norm: Tensor, // [hidden]
@@ -39,7 +43,7 @@ struct Block {
 }
 
 struct Linear {
-    weight: Tensor, // [out, in]
+    weight: Matrix, // [out, in]
     bias: Option<Tensor>,
 }
 
@@ -70,13 +74,14 @@ pub struct Pass {
 }
 
 impl Transformer {
-    /// Takes the tensors it needs, by the family's names.
-    pub fn load(config: Config, weights: &Weights) -> Result<Transformer> {
+    /// Takes the tensors it needs, by the family's names, and converts them one by one: peak memory is the result and one tensor.
+    pub fn load(config: Config, weights: &Weights, precision: Precision) -> Result<Transformer> {
         let Config { hidden, heads, kv_heads, head_dim, mlp, vocab, .. } = config;
         let names = Names::of(config.family);
         let linear = |name: String, out: usize, input: usize, bias: bool| -> Result<Linear> {
             let bias = if bias { Some(weights.get(&format!("{name}.bias"), &[out])?) } else { None };
-            Ok(Linear { weight: weights.get(&format!("{name}.weight"), &[out, input])?, bias })
+            let weight = weights.get(&format!("{name}.weight"), &[out, input])?;
+            Ok(Linear { weight: Matrix::new(weight, precision)?, bias })
         };
         let block = |i: usize| -> Result<Block> {
             let name = |leaf: &str| format!("{}.{i}.{leaf}", names.blocks);
@@ -94,10 +99,15 @@ impl Transformer {
             })
         };
         let embedding = weights.get(names.embedding, &[vocab, hidden])?;
-        let head = match config.tied {
-            true => embedding.clone(),
-            false => weights.get(names.head, &[vocab, hidden])?,
+        // Looked up, not multiplied with: half precision is as small as it gets.
+        let embedding = if precision == Precision::F32 { embedding } else { embedding.to_dtype(DType::F16)? };
+        let head = weights.get(if config.tied { names.embedding } else { names.head }, &[vocab, hidden])?;
+        let tile = |start| -> Result<Matrix> {
+            let tile = head.narrow(0, start, TILE.min(vocab - start))?;
+            // A copy where it will be converted, so that the whole can be freed; f32 tiles share it.
+            Matrix::new(if precision == Precision::F32 { tile } else { tile.copy()? }, precision)
         };
+        let head = (0..vocab).step_by(TILE).map(tile).collect::<Result<_>>()?;
         Ok(Transformer {
             embedding,
             blocks: (0..config.layers).map(block).collect::<Result<_>>()?,
@@ -117,7 +127,8 @@ impl Transformer {
         let length = tokens.len();
         let rotary = Rotary::new(&self.config, length)?;
         let mut mean = ask.attention.as_ref().map(|probe| HeadMean::new(probe, self.config.heads));
-        let mut x = self.embedding.index_select(&indices(tokens.iter().map(|&t| t as usize))?, 0)?; // [length, hidden]
+        let mut x =
+            self.embedding.index_select(&indices(tokens.iter().map(|&t| t as usize))?, 0)?.to_dtype(DType::F32)?; // [length, hidden]
         let every: Vec<usize> = (0..length).collect();
         for (i, block) in self.blocks.iter().enumerate() {
             let last = i + 1 == self.blocks.len();
@@ -185,16 +196,15 @@ impl Transformer {
         Ok(Tensor::cat(&mixed, D::Minus1)?) // [queries, heads · dim]
     }
 
-    /// Logits of some token ids, for hidden states after the final norm. `[rows, ids]`
-    pub fn logits(&self, hidden: &Tensor, ids: Range<usize>) -> Result<Tensor> {
-        let tile = self.head.narrow(0, ids.start, ids.len())?;
-        Ok(hidden.matmul(&tile.t()?)?)
+    /// Logits for hidden states after the final norm, a tile of token ids at a time, in their order. `[rows, ids of the tile]`
+    pub fn logits<'a>(&'a self, hidden: &'a Tensor) -> impl Iterator<Item = Result<Tensor>> + 'a {
+        self.head.iter().map(move |tile| tile.forward(hidden))
     }
 }
 
 impl Linear {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let y = x.matmul(&self.weight.t()?)?;
+        let y = self.weight.forward(x)?;
         Ok(match &self.bias {
             Some(bias) => y.broadcast_add(bias)?,
             None => y,

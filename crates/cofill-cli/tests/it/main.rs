@@ -1,5 +1,5 @@
 //! The command as a user meets it: what is typed, what comes out where, and with which exit code.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
 // Runs the binary; every test goes through it.
 mod run;

@@ -50,16 +50,13 @@ impl Model {
 
     /// Sets what changes the model's answers.
     pub(crate) fn configure(&mut self, cfg: f64, attention_of_source: bool) -> Done<()> {
-        if !(cfg.is_finite() && cfg >= 0.0) {
-            return Err(Fail::request(format!("--cfg must be a finite number, 0 or more, but {cfg} was given")));
-        }
         match &mut self.kind {
-            Kind::Toy(_) if cfg > 0.0 || attention_of_source => {
+            Kind::Toy(_) if cfg != 0.0 || attention_of_source => {
                 Err(Fail::request("--cfg and --attention-of-source are for checkpoints; the toy has neither"))
             }
             Kind::Toy(_) => Ok(()),
             Kind::Checkpoint(checkpoint) => {
-                checkpoint.model.set_guidance(cfg);
+                checkpoint.model.set_guidance(cfg)?;
                 if attention_of_source {
                     checkpoint.model.set_attention_row(AttentionRow::Source);
                 }

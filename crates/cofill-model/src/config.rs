@@ -93,10 +93,12 @@ impl Config {
         if !self.head_dim.is_multiple_of(2) {
             return wrong(format!("head width {} is odd, but rotary embedding pairs its entries", self.head_dim));
         }
-        if !(self.rope_theta.is_finite() && self.rope_theta > 0.0) {
+        // Computed with in f32, so that is where they must make sense.
+        let positive = |x: f64| (x as f32).is_finite() && x as f32 > 0.0;
+        if !positive(self.rope_theta) {
             return wrong(format!("`rope_theta` is {}, but must be above 0", self.rope_theta));
         }
-        if !(self.rms_eps.is_finite() && self.rms_eps > 0.0) {
+        if !positive(self.rms_eps) {
             return wrong(format!("`rms_norm_eps` is {}, but must be above 0", self.rms_eps));
         }
         for (name, id) in [("mask_token_id", self.mask_id), ("eos_token_id", self.eos_id)] {

@@ -75,6 +75,12 @@ pub enum Error {
         /// The context length.
         most: usize,
     },
+    /// A guidance that is no scale.
+    #[error("guidance must be a finite number, 0 or more, but {given} was given")]
+    Guidance {
+        /// Given.
+        given: f64,
+    },
     /// A shifted model cannot predict the first position.
     #[error("position 0 is masked, but this model predicts a position from the one before it; start with a token")]
     FirstMasked,

@@ -46,8 +46,12 @@ impl Model {
 
     /// Classifier-free guidance: logits u + (scale + 1)(l − u), where u is what the model says when everything that was given is
     /// masked. Above 0 every forward is two passes over the model, and still one NFE, as LLaDA's code counts.
-    pub fn set_guidance(&mut self, scale: f64) {
+    pub fn set_guidance(&mut self, scale: f64) -> Result<()> {
+        if !(scale.is_finite() && scale >= 0.0) {
+            return Err(Error::Guidance { given: scale });
+        }
         self.guidance = scale;
+        Ok(())
     }
 
     /// See [`AttentionRow`].
@@ -61,13 +65,17 @@ impl Model {
     }
 
     /// Logits for some positions, whole rows. `[rows][vocab]`
-    pub fn logits(&self, tokens: &[TokenId], rows: &[usize]) -> Result<Vec<Vec<f32>>> {
+    pub fn logits(&self, tokens: &[TokenId], rows: &[usize]) -> cofill::Result<Vec<Vec<f32>>> {
+        self.check(tokens, rows)?;
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
         let sources: Vec<usize> = rows.iter().map(|&position| self.source(position)).collect();
         let mut asked = sources.clone();
         asked.dedup();
         let pass = self.transformer.forward(tokens, &Ask { rows: &asked, attention: None })?;
         let tiles = self.transformer.logits(&pass.hidden).collect::<Result<Vec<_>>>()?;
-        let logits = Tensor::cat(&tiles, D::Minus1)?.to_vec2::<f32>()?;
+        let logits = Tensor::cat(&tiles, D::Minus1).and_then(|logits| logits.to_vec2::<f32>()).map_err(Error::from)?;
         let row = |source: &usize| logits[asked.binary_search(source).unwrap_or_default()].clone();
         Ok(sources.iter().map(row).collect())
     }
@@ -77,23 +85,32 @@ impl Model {
         if self.config().shift { position.saturating_sub(1) } else { position }
     }
 
-    fn check(&self, query: &Query<'_>) -> cofill::Result<()> {
+    /// Refuses what the weights would answer with nonsense or not at all.
+    fn check(&self, tokens: &[TokenId], rows: &[usize]) -> cofill::Result<()> {
         let Config { context, vocab, shift, mask_id, .. } = *self.config();
-        if query.tokens.len() > context {
-            return Err(Error::TooLong { given: query.tokens.len(), most: context }.into());
+        if tokens.len() > context {
+            return Err(Error::TooLong { given: tokens.len(), most: context }.into());
         }
         let last = vocab as TokenId - 1;
-        if let Some(position) = query.tokens.iter().position(|&token| token > last) {
-            return Err(cofill::Error::UnknownToken { token: query.tokens[position], position, last });
+        if let Some(position) = tokens.iter().position(|&token| token > last) {
+            return Err(cofill::Error::UnknownToken { token: tokens[position], position, last });
         }
-        match shift && query.tokens.first() == Some(&mask_id) {
+        if let Some(&row) = rows.iter().find(|&&row| row >= tokens.len()) {
+            let problem = format!("it asks for position {row} of {}", tokens.len());
+            return Err(cofill::Error::Contract { who: "caller", problem });
+        }
+        match shift && tokens.first() == Some(&mask_id) {
             true => Err(Error::FirstMasked.into()),
             false => Ok(()),
         }
     }
 
     fn answer(&self, query: &Query<'_>) -> cofill::Result<Prediction> {
-        self.check(query)?;
+        self.check(query.tokens, query.rows)?;
+        self.check(query.tokens, query.free)?;
+        if query.rows.is_empty() {
+            return Ok(Prediction::default());
+        }
         // Two positions may share a source (0 and 1 under the shift), so rows are asked for once and looked up.
         let mut rows: Vec<usize> = query.rows.iter().map(|&position| self.source(position)).collect();
         rows.dedup();

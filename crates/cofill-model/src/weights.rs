@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use candle_core::{Device, Tensor};
 use memmap2::Mmap;
 use safetensors::Dtype;
-use safetensors::tensor::{Metadata, SafeTensors};
+use safetensors::tensor::Metadata;
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -98,16 +98,20 @@ impl Shard {
         // program can guard against; everybody who maps checkpoints relies on the same.
         #[allow(unsafe_code)]
         let map = unsafe { Mmap::map(&file) }.map_err(|error| malformed(error.to_string()))?;
-        let (header_len, header) =
-            SafeTensors::read_metadata(&map).map_err(|error| malformed(format!("not a safetensors file: {error}")))?;
-        let data = header_len + size_of::<u64>();
-        let end = header.tensors().values().map(|info| info.data_offsets.1).max().unwrap_or(0);
-        if data.checked_add(end).is_none_or(|end| end > map.len()) {
-            let bytes = map.len();
-            return Err(malformed(format!(
-                "truncated: {bytes} bytes, but its tensors end at {}",
-                data.saturating_add(end)
-            )));
+        // The file: eight bytes that say how long the header is, the header as JSON, the tensors' bytes.
+        let (length, rest) =
+            map.split_first_chunk().ok_or_else(|| malformed("not a safetensors file: too short".into()))?;
+        let length = usize::try_from(u64::from_le_bytes(*length)).ok();
+        let json = length.and_then(|length| rest.get(..length));
+        let json =
+            json.ok_or_else(|| malformed("not a safetensors file: its header is longer than the file".into()))?;
+        let header: Metadata =
+            serde_json::from_slice(json).map_err(|error| malformed(format!("not a safetensors file: {error}")))?;
+        let data = size_of::<u64>() + json.len();
+        let end = header.tensors().values().map(|info| info.data_offsets.1).max().unwrap_or(0).saturating_add(data);
+        if end != map.len() {
+            let damage = if end > map.len() { "truncated" } else { "damaged" };
+            return Err(malformed(format!("{damage}: {} bytes, but its tensors end at {end}", map.len())));
         }
         Ok(Shard { path: path.into(), map, header, data })
     }

@@ -117,6 +117,7 @@ fn conformance_text() {
     run(&["--template", "w1 [MASK:0]"]).is_refused(&["[MASK:0", "at least 1"]);
     run(&["w1", "-n", "256"]).is_refused(&["257 positions", "holds 256"]);
     run(&["--tokens", "1,M,160"]).is_refused(&["token 160 at position 2", "0 to 159"]);
+    run(&["w1", "--cfg", "-1"]).is_refused(&["guidance must be a finite number, 0 or more", "-1"]);
     run(&["w1", "-s", "topk:1+ad@layer=7"]).is_refused(&["layer 7", "layers 0 to 2"]);
     let dream = goldens.join("dream_tiny").display().to_string();
     run_with(&["generate", "-m", &dream, "-n", "4"], "").is_refused(&["position 0 is masked"]);

@@ -4,6 +4,9 @@
 // Where the shared goldens are, and how to read them.
 mod support;
 
+// Tiny random checkpoints of both families, for tests that need no goldens.
+mod checkpoint;
+
 // One forward pass: logits, statistics, attention of every layer, in every file layout.
 mod forward;
 
@@ -12,3 +15,12 @@ mod tokenizer;
 
 // Whole decodes, step by step, as the reference decoders made them.
 mod trajectories;
+
+// Damaged files and impossible questions: one clear error each, never a panic.
+mod faults;
+
+// Anything at all as a config, an index or a header: refused or loaded, never a panic.
+mod fuzz;
+
+// Batches, threads and file layouts change no bit; asking for other rows changes only the order of sums.
+mod invariance;

@@ -56,7 +56,7 @@ impl Plan {
 
     fn run(&self, dir: &Path, tokens: Vec<u32>) -> (Vec<Step>, Vec<u32>) {
         let mut model = Model::load(dir).unwrap();
-        model.set_guidance(self.guidance);
+        model.set_guidance(self.guidance).unwrap();
         model.set_attention_row(self.attention_row);
         let canvas = Canvas::new(tokens, model.config().mask_id);
         let proposal = Proposal { style: self.style, ..Proposal::greedy() };

@@ -1,0 +1,379 @@
+use crate::checkpoint::{Checkpoint, Folder, Random, Sizes, TINY};
+use cofill::{
+    Canvas, Decode, Denoiser, Layers, Pool, Prediction, Proposal, Query, RowStats, SamplerSpec, Step, generate,
+};
+use cofill_model::{Ask, AttentionRow, Config, Model, Precision, Probe, Transformer, Weights};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::subsequence;
+use safetensors::Dtype as Stored;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::process::Command;
+
+/// How far statistics may move when other rows are asked for along with a row. For few rows (up to 1 to 12, as the sizes are) the
+/// matrix product takes another kernel, which adds the same f32 products in another order; 1.1e-6 was the most that was measured.
+const OTHER_ORDER: f64 = 5e-6;
+
+/// One question, owned.
+#[derive(Debug, Clone)]
+struct Question {
+    tokens: Vec<u32>,
+    rows: Vec<usize>,
+    layers: Option<Layers>,
+    distributions: bool,
+    proposal: Proposal,
+}
+
+impl Question {
+    fn query(&self, sequence: u64) -> Query<'_> {
+        let Question { tokens, rows, layers, distributions, proposal } = self;
+        let attention = *layers;
+        Query { sequence, tokens, rows, free: rows, attention, distributions: *distributions, proposal, step: 3 }
+    }
+
+    fn alone(&self, model: &mut Model) -> Prediction {
+        model.denoise(&[self.query(0)]).unwrap().remove(0)
+    }
+
+    /// Every row of a canvas, with the final layer's attention and the distributions.
+    fn whole(tokens: Vec<u32>) -> Question {
+        let rows = (0..tokens.len()).collect();
+        Question { tokens, rows, layers: Some(Layers::Last), distributions: true, proposal: Proposal::greedy() }
+    }
+}
+
+/// A token to start with, then tokens and masks.
+fn canvas(random: &mut Random, config: &Config, length: usize) -> Vec<u32> {
+    let token = |random: &mut Random| random.below(config.mask_id as usize) as u32;
+    let masked = |random: &mut Random| if random.below(2) == 0 { config.mask_id } else { token(random) };
+    (0..length).map(|i| if i == 0 { token(random) } else { masked(random) }).collect()
+}
+
+fn load(folder: &Folder) -> Model {
+    Model::load(folder.path()).unwrap()
+}
+
+/// Without the denoiser around it, and so without the shift.
+fn transformer(folder: &Folder) -> Transformer {
+    let (config, weights) = (Config::load(folder.path()).unwrap(), Weights::open(folder.path()).unwrap());
+    Transformer::load(config, &weights, Precision::F32).unwrap()
+}
+
+/// Every bit of a prediction.
+fn bits(prediction: &Prediction) -> Vec<u64> {
+    let mut bits: Vec<u64> = prediction.rows.iter().flat_map(row_bits).collect();
+    if let Some(attention) = &prediction.attention {
+        bits.extend((0..attention.len()).flat_map(|key| attention.toward(key)).map(|a| a.to_bits()));
+    }
+    if let Some(distributions) = &prediction.distributions {
+        let rows = (0..distributions.len()).flat_map(|row| distributions.row(row));
+        bits.extend(rows.map(|p| u64::from(p.to_bits())));
+    }
+    bits
+}
+
+fn row_bits(row: &RowStats) -> [u64; 5] {
+    let RowStats { token, confidence, uncertainty, margin, entropy } = *row;
+    [token.into(), confidence.to_bits(), uncertainty.to_bits(), margin.to_bits(), entropy.to_bits()]
+}
+
+/// The same row, up to the order in which products were added. Tokens may differ only where two are as likely.
+#[track_caller]
+fn near(got: &RowStats, want: &RowStats, what: &str) {
+    assert!(got.token == want.token || want.margin <= OTHER_ORDER, "{what}: {got:?}, {want:?}");
+    for (got, want) in [
+        (got.confidence, want.confidence),
+        (got.uncertainty, want.uncertainty),
+        (got.margin, want.margin),
+        (got.entropy, want.entropy),
+    ] {
+        assert!((got - want).abs() <= OTHER_ORDER, "{what}: {got} is off {want} by {:e}", (got - want).abs());
+    }
+}
+
+/// Questions of every kind, about canvases of 1 to 48 positions.
+fn question() -> impl Strategy<Value = Question> {
+    let layers = prop_oneof![
+        Just(None),
+        Just(Some(Layers::First)),
+        Just(Some(Layers::Last)),
+        Just(Some(Layers::LastN(2))),
+        (0..TINY.layers).prop_map(|layer| Some(Layers::Nth(layer)))
+    ];
+    let proposal = prop_oneof![Just(Proposal::greedy()), (0..9u64).prop_map(|seed| Proposal::sampled(0.8, seed))];
+    let rows =
+        (1..=48usize).prop_flat_map(|n| subsequence((0..n).collect::<Vec<_>>(), 1..=n).prop_map(move |r| (n, r)));
+    // Ids below 40 are tokens of both families; whoever asks turns the rest into the mask, which is another id in each.
+    (rows, vec(0..48u32, 48), layers, any::<bool>(), proposal).prop_map(
+        |((n, rows), mut tokens, layers, distributions, proposal)| {
+            tokens.truncate(n);
+            Question { tokens, rows, layers, distributions, proposal }
+        },
+    )
+}
+
+#[test]
+fn a_sequence_does_not_notice_its_batch() {
+    for (name, checkpoint) in Checkpoint::all() {
+        notices_nothing(name, load(&checkpoint.write()), 24);
+    }
+    // Two passes a forward, and attention of the row that predicts.
+    let mut guided = load(&Checkpoint::dream().write());
+    guided.set_guidance(1.5).unwrap();
+    guided.set_attention_row(AttentionRow::Source);
+    notices_nothing("dream, guided", guided, 8);
+    let folder = Checkpoint::dream().write();
+    for precision in [Precision::F16, Precision::Q8_0] {
+        notices_nothing(&precision.to_string(), Model::load_as(folder.path(), precision).unwrap(), 8);
+    }
+}
+
+fn notices_nothing(name: &str, model: Model, cases: u32) {
+    let mask = model.config().mask_id;
+    let model = RefCell::new(model);
+    let batches = vec(question(), 1..=5).prop_flat_map(|batch| {
+        let order: Vec<usize> = (0..batch.len()).collect();
+        (Just(batch), Just(order).prop_shuffle())
+    });
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(cases));
+    let result = runner.run(&batches, |(mut batch, order)| {
+        let model = &mut *model.borrow_mut();
+        for question in &mut batch {
+            question.tokens.iter_mut().skip(1).filter(|token| **token >= 40).for_each(|token| *token = mask);
+            question.tokens[0] %= 40;
+        }
+        let alone: Vec<_> = batch.iter().map(|question| bits(&question.alone(model))).collect();
+        let queries: Vec<_> = order.iter().map(|&i| batch[i].query(i as u64)).collect();
+        let together = model.denoise(&queries).unwrap();
+        for (prediction, &i) in together.iter().zip(&order) {
+            prop_assert!(bits(prediction) == alone[i], "{name}: question {i} in order {order:?}");
+        }
+        Ok(())
+    });
+    result.unwrap_or_else(|error| panic!("{name}: {error}"));
+}
+
+#[test]
+fn asking_for_fewer_rows_changes_at_most_the_order_of_sums() {
+    for (name, checkpoint) in Checkpoint::all() {
+        let folder = checkpoint.write();
+        let mut model = load(&folder);
+        let mut random = Random(2);
+        for length in [1, 2, 7, 8, 9, 33, 64] {
+            let whole = Question::whole(canvas(&mut random, model.config(), length));
+            let want = whole.alone(&mut model);
+            for share in [1, 2, 5, 20] {
+                let few = Question {
+                    rows: (random.below(share.min(length))..length).step_by(share).collect(),
+                    ..whole.clone()
+                };
+                let got = few.alone(&mut model);
+                let (attention, all) = (got.attention.as_ref().unwrap(), want.attention.as_ref().unwrap());
+                let all = all.restrict(&few.rows);
+                for (slot, &position) in few.rows.iter().enumerate() {
+                    let what = format!("{name}: position {position} of {length}, {} rows", few.rows.len());
+                    near(&got.rows[slot], &want.rows[position], &what);
+                    // Attention is a mean of f32 probabilities; one rounding of a probability is at most 6e-8.
+                    for (a, b) in attention.toward(slot).iter().zip(all.toward(slot)) {
+                        assert!((a - b).abs() <= 5e-7, "{what}: attention {a}, {b}");
+                    }
+                    let row = |p: &Prediction, row| p.distributions.as_ref().unwrap().row(row).to_vec();
+                    for (a, b) in row(&got, slot).iter().zip(row(&want, position)) {
+                        assert!(f64::from(a - b).abs() <= OTHER_ORDER, "{what}: p {a}, {b}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn asking_for_attention_changes_at_most_the_order_of_sums() {
+    for (name, checkpoint) in Checkpoint::all() {
+        let folder = checkpoint.write();
+        let mut model = load(&folder);
+        let tokens = canvas(&mut Random(3), model.config(), 40);
+        for rows in [vec![5], (1..9).collect(), (0..40).collect()] {
+            let with = Question { rows, ..Question::whole(tokens.clone()) };
+            let without = Question { layers: None, distributions: false, ..with.clone() };
+            let (with, without) = (with.alone(&mut model), without.alone(&mut model));
+            for (a, b) in with.rows.iter().zip(&without.rows) {
+                near(a, b, name);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_final_block_computes_few_rows_like_all() {
+    for (name, checkpoint) in Checkpoint::all() {
+        let folder = checkpoint.write();
+        let config = Config::load(folder.path()).unwrap();
+        let transformer = transformer(&folder);
+        let tokens = canvas(&mut Random(4), &config, 40);
+        let hidden = |rows: &[usize], attention: Option<&[usize]>| -> Vec<Vec<f32>> {
+            let attention =
+                attention.map(|among| Probe { layers: config.layers - 1..config.layers, queries: among, keys: among });
+            transformer.forward(&tokens, &Ask { rows, attention }).unwrap().hidden.to_vec2().unwrap()
+        };
+        let all = hidden(&(0..40).collect::<Vec<_>>(), None);
+        // Attention among other positions than the rows: the final block has more queries than rows.
+        for (rows, among) in
+            [(vec![0], None), (vec![3, 17, 39], None), (vec![3, 17, 39], Some(vec![4, 17])), ((1..30).collect(), None)]
+        {
+            let few = hidden(&rows, among.as_deref());
+            assert_eq!(few.len(), rows.len(), "{name}");
+            for (few, &row) in few.iter().zip(&rows) {
+                let off = few.iter().zip(&all[row]).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+                // Entries are about 1 after the norm: a few roundings of 1.2e-7 through one block.
+                assert!(off <= 5e-6, "{name}: row {row} of {rows:?} is off by {off:e}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_layout_and_type_of_the_same_weights_predicts_the_same_bits() {
+    for (name, checkpoint) in Checkpoint::all() {
+        let single = checkpoint.write();
+        let mut model = load(&single);
+        let question = Question::whole(canvas(&mut Random(5), model.config(), 21));
+        let want = bits(&question.alone(&mut model));
+        for dtype in [Stored::F32, Stored::F16, Stored::BF16] {
+            for folder in
+                [checkpoint.write_as(dtype), checkpoint.write_sharded(dtype, 1), checkpoint.write_sharded(dtype, 3)]
+            {
+                assert!(bits(&question.alone(&mut load(&folder))) == want, "{name}: {dtype:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_tied_head_is_the_embedding() {
+    for (family, head, embedding, switch) in [
+        (Checkpoint::llada(), "model.transformer.ff_out.weight", "model.transformer.wte.weight", "weight_tying"),
+        (Checkpoint::dream(), "lm_head.weight", "model.embed_tokens.weight", "tie_word_embeddings"),
+    ] {
+        let mut copied = family.clone();
+        copied.tensor(head).values = copied.tensor(embedding).values.clone();
+        let mut tied = family.with(switch, true);
+        tied.tensors.retain(|tensor| tensor.name != head);
+        let (copied, tied) = (copied.write(), tied.write());
+        let (mut copied, mut tied) = (load(&copied), load(&tied));
+        let question = Question::whole(canvas(&mut Random(6), tied.config(), 12));
+        assert!(bits(&question.alone(&mut copied)) == bits(&question.alone(&mut tied)), "{head}");
+    }
+}
+
+#[test]
+fn decodes_in_a_pool_are_decodes_alone() {
+    for (name, checkpoint) in Checkpoint::all() {
+        let folder = checkpoint.write();
+        let mut model = load(&folder);
+        let mut random = Random(7);
+        let canvases = [24, 9, 40].map(|length| canvas(&mut random, model.config(), length));
+        let mask = model.config().mask_id;
+        for (spec, temperature) in [("topk:3+ad:40", 0.0), ("eb:0.5+ad:40", 0.0), ("fast:0.9", 0.0), ("topk:2", 0.7)] {
+            let spec: SamplerSpec = spec.parse().unwrap();
+            let start = |seed: usize| {
+                let decode = Decode::new(Canvas::new(canvases[seed].clone(), mask), spec.build().unwrap()).unwrap();
+                decode.with_proposal(Proposal::sampled(temperature, seed as u64)).unwrap()
+            };
+            let mut alone: Vec<(Vec<Step>, Vec<u32>)> = Vec::new();
+            for seed in 0..canvases.len() {
+                let mut decode = start(seed);
+                let steps = generate(&mut model, &mut decode).unwrap();
+                alone.push((steps, decode.canvas().tokens().to_vec()));
+            }
+            let mut pool = Pool::new();
+            let mut together: BTreeMap<_, (Vec<Step>, Vec<u32>)> =
+                (0..canvases.len()).map(|seed| (pool.add(start(seed)), Default::default())).collect();
+            while !pool.is_empty() {
+                for event in pool.round(&mut model).unwrap() {
+                    together.get_mut(&event.ticket).unwrap().0.extend(event.step.unwrap());
+                }
+                for (ticket, _, decode) in pool.finished() {
+                    together.get_mut(&ticket).unwrap().1 = decode.canvas().tokens().to_vec();
+                }
+            }
+            assert_eq!(together.into_values().collect::<Vec<_>>(), alone, "{name}: {spec}");
+            assert!(alone.iter().all(|(_, tokens)| !tokens.contains(&mask)), "{name}: {spec}");
+        }
+    }
+}
+
+#[test]
+fn dreams_shift_reads_one_row_earlier() {
+    let folder = Checkpoint::dream().write();
+    let mut model = load(&folder);
+    let config = model.config().clone();
+    let transformer = transformer(&folder);
+    let question = Question::whole(canvas(&mut Random(8), &config, 30));
+    let prediction = question.alone(&mut model);
+    // Row 29 predicts position 30, which does not exist, so the model never asks for it.
+    let sources: Vec<usize> = (0..29).collect();
+    let probe = Probe { layers: 2..3, queries: &question.rows, keys: &question.rows };
+    let pass = transformer.forward(&question.tokens, &Ask { rows: &sources, attention: Some(probe) }).unwrap();
+    let logits: Vec<Vec<f32>> = transformer.logits(&pass.hidden).next().unwrap().unwrap().to_vec2().unwrap();
+    for (position, got) in prediction.rows.iter().enumerate() {
+        // Nothing precedes position 0, which only stands there because every row was asked for.
+        let row = &logits[position.saturating_sub(1)];
+        let want = Proposal::greedy().propose(row, config.mask_id, 3, position).unwrap();
+        assert_eq!(row_bits(got), row_bits(&want), "position {position}");
+    }
+    // Attention is that of the position itself.
+    let by_key: Vec<f64> =
+        (0..30).flat_map(|key| prediction.attention.as_ref().unwrap().toward(key)).copied().collect();
+    assert!(by_key == pass.attention.unwrap());
+}
+
+/// Set for a child process that is to print the hash of its predictions.
+const PRINT_BITS: &str = "COFILL_PRINT_BITS";
+
+/// Wide enough for the matrix products to be cut up and shared out: 96 positions, an MLP of 1100, two tiles of vocabulary.
+#[test]
+fn child_prints_its_bits() {
+    if std::env::var_os(PRINT_BITS).is_none() {
+        return; // only `one_thread_and_four_give_the_same_bits` runs it in earnest
+    }
+    let sizes = Sizes { hidden: 128, layers: 2, heads: 4, kv_heads: 2, mlp: 1100, vocab: 4200, context: 96 };
+    for folder in [Checkpoint::llada_of(sizes).write(), Checkpoint::dream_of(sizes).write()] {
+        print_bits(load(&folder));
+    }
+    // Widths that the blocks of 256 divide.
+    let folder = Checkpoint::dream_of(Sizes { hidden: 256, layers: 1, mlp: 512, vocab: 300, ..sizes }).write();
+    for precision in [Precision::F16, Precision::Q4K, Precision::Q6K, Precision::Q8_0] {
+        print_bits(Model::load_as(folder.path(), precision).unwrap());
+    }
+}
+
+/// One line each for all rows, half of them, a few, and one.
+fn print_bits(mut model: Model) {
+    let whole = Question::whole(canvas(&mut Random(9), model.config(), 96));
+    for rows in [whole.rows.clone(), (1..96).step_by(2).collect(), vec![4, 50, 77], vec![12]] {
+        let few = Question { rows, ..whole.clone() };
+        let fold = |hash: u64, bits: u64| (hash ^ bits).wrapping_mul(0x0100_0000_01b3).rotate_left(23);
+        println!("bits={:016x}", bits(&few.alone(&mut model)).into_iter().fold(0xcbf2_9ce4_8422_2325, fold));
+    }
+}
+
+#[test]
+fn one_thread_and_four_give_the_same_bits() {
+    let run = |threads: &str| -> Vec<String> {
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "invariance::child_prints_its_bits", "--nocapture"])
+            .env(PRINT_BITS, "1")
+            .env("RAYON_NUM_THREADS", threads)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.split("bits=").skip(1).map(|rest| rest[..16].to_string()).collect()
+    };
+    let one = run("1");
+    assert_eq!(one.len(), 24, "four questions to each of six models");
+    assert_eq!(one, run("4"));
+    assert_eq!(one, run("3"), "a count that divides nothing");
+}

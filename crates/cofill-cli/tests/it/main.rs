@@ -18,3 +18,6 @@ mod texts;
 
 // LLaDA and Dream checkpoints from the command line, against the shared goldens.
 mod checkpoints;
+
+// The README's console examples, run as they stand there.
+mod readme;

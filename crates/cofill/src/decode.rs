@@ -219,7 +219,6 @@ impl Decode {
             block: self.block.clone(),
             step: self.step,
             revealed: &self.revealed,
-            probes: self.probes,
         };
         view.check(&self.needs)?;
         let mask_id = self.canvas.mask_id();

@@ -184,7 +184,6 @@ impl Snapshot {
             block: Block { index: 0, step: self.step, end: n },
             step: self.step,
             revealed: &[],
-            probes: 0,
         };
         view.check(needs)?;
         f(&view)

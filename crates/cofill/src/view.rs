@@ -80,8 +80,6 @@ pub struct StepView<'a> {
     pub step: usize,
     /// What the sampler had asked to be revealed for this pass; empty for the step's first pass.
     pub revealed: &'a [(Slot, TokenId)],
-    /// How many probes of this step were answered before this pass.
-    pub probes: usize,
 }
 
 impl StepView<'_> {

@@ -2,6 +2,7 @@
 //!
 //! stdout is the answer, stderr the rest. Exit codes: 0 it worked, 1 the run failed (or two traces differ), 2 the request was wrong.
 
+mod bench;
 mod canvas;
 mod fail;
 mod generate;
@@ -32,6 +33,7 @@ enum Command {
     Probe(probe::Args),
     Samplers(samplers::Args),
     Trace(trace::Args),
+    Bench(bench::Args),
 }
 
 fn main() -> ExitCode {
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         Command::Probe(args) => probe::run(&args),
         Command::Samplers(args) => samplers::run(&args),
         Command::Trace(args) => trace::run(&args),
+        Command::Bench(args) => bench::run(&args),
     };
     match done {
         Ok(code) => code,

@@ -81,6 +81,12 @@ pub enum Error {
         /// Given.
         given: f64,
     },
+    /// Sizes that make no model.
+    #[error("no model has these sizes: {problem}")]
+    Sizes {
+        /// What is wrong with them.
+        problem: String,
+    },
     /// A shifted model cannot predict the first position.
     #[error("position 0 is masked, but this model predicts a position from the one before it; start with a token")]
     FirstMasked,

@@ -3,20 +3,27 @@
 //! LLaDA and Dream are one bidirectional transformer ([`Transformer`]) with two configurations ([`Config`]) and two tables of tensor
 //! names. [`Model`] answers the queries of `cofill`'s decodes; samplers never learn which family they talk to.
 
+mod attention;
 mod chat;
 mod config;
 mod error;
+mod kernels;
 mod matrix;
 mod model;
+mod random;
+mod timing;
 mod tokenizer;
 mod transformer;
 mod weights;
 
+pub use attention::Probe;
 pub use chat::{ChatTemplate, Message};
 pub use config::{Config, Family};
 pub use error::{Error, Result};
 pub use matrix::Precision;
 pub use model::{AttentionRow, Model};
+pub use random::Sizes;
+pub use timing::Timing;
 pub use tokenizer::Tokenizer;
-pub use transformer::{Ask, Pass, Probe, Transformer};
+pub use transformer::{Ask, Kernels, Pass, Transformer};
 pub use weights::Weights;

@@ -79,6 +79,17 @@ impl Matrix {
         }
     }
 
+    /// What it takes in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Matrix::F32(weight) | Matrix::F16(weight) => weight.elem_count() * weight.dtype().size_in_bytes(),
+            Matrix::Quantised(QMatMul::QTensor(weight)) => weight.storage_size_in_bytes(),
+            Matrix::Quantised(QMatMul::Tensor(weight) | QMatMul::TensorF16(weight)) => {
+                weight.elem_count() * weight.dtype().size_in_bytes()
+            }
+        }
+    }
+
     /// `x: [rows, in]`, in f32.
     pub(crate) fn forward(&self, x: &Tensor) -> Result<Tensor> {
         Ok(match self {

@@ -3,21 +3,25 @@
 //! Dream's shift lives here and nowhere else: the distribution of position i is read from hidden row i − 1. Attention is that of
 //! position i itself, as the paper's text has it, unless [`AttentionRow::Source`] is asked for.
 
+use crate::attention::Probe;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::matrix::Precision;
-use crate::transformer::{Ask, Probe, Transformer};
+use crate::timing::Timing;
+use crate::transformer::{Ask, Pass, Transformer};
 use crate::weights::Weights;
 use candle_core::{D, Tensor};
 use cofill::{Attention, Denoiser, Distributions, Prediction, Query, Row, RowStats, TokenId};
 use rayon::prelude::*;
 use std::path::Path;
+use std::time::Instant;
 
 /// A loaded checkpoint.
 pub struct Model {
     transformer: Transformer,
     guidance: f64,
     attention_row: AttentionRow,
+    timing: Timing,
 }
 
 /// Whose attention stands for position i under a shift.
@@ -40,8 +44,18 @@ impl Model {
     pub fn load_as(dir: &Path, precision: Precision) -> Result<Model> {
         let config = Config::load(dir)?;
         let weights = Weights::open(dir)?;
-        let transformer = Transformer::load(config, &weights, precision)?;
-        Ok(Model { transformer, guidance: 0.0, attention_row: AttentionRow::default() })
+        Ok(Model::new(Transformer::load(config, &weights, precision)?))
+    }
+
+    /// A transformer as a denoiser.
+    pub fn new(transformer: Transformer) -> Model {
+        let (attention_row, timing) = (AttentionRow::default(), Timing::default());
+        Model { transformer, guidance: 0.0, attention_row, timing }
+    }
+
+    /// Where the time went since the last call.
+    pub fn take_timing(&mut self) -> Timing {
+        std::mem::take(&mut self.timing)
     }
 
     /// Classifier-free guidance: logits u + (scale + 1)(l − u), where u is what the model says when everything that was given is
@@ -62,6 +76,11 @@ impl Model {
     /// What `config.json` says.
     pub fn config(&self) -> &Config {
         self.transformer.config()
+    }
+
+    /// What computes, for measuring it.
+    pub fn transformer(&mut self) -> &mut Transformer {
+        &mut self.transformer
     }
 
     /// Logits for some positions, whole rows. `[rows][vocab]`
@@ -105,7 +124,7 @@ impl Model {
         }
     }
 
-    fn answer(&self, query: &Query<'_>) -> cofill::Result<Prediction> {
+    fn answer(&mut self, query: &Query<'_>) -> cofill::Result<Prediction> {
         self.check(query.tokens, query.rows)?;
         self.check(query.tokens, query.free)?;
         if query.rows.is_empty() {
@@ -122,21 +141,25 @@ impl Model {
         let probe = |layers| Probe { layers, queries: &queries, keys: query.rows };
         let pass = self.transformer.forward(query.tokens, &Ask { rows: &rows, attention: layers.map(probe) })?;
         let attention = pass.attention.map(|by_key| Attention::from_keys(query.rows.len(), by_key)).transpose()?;
+        self.timing += pass.timing;
         let unguided = match self.guidance > 0.0 {
             true => Some(self.unguided(query, &rows)?),
             false => None,
         };
-        let (stats, distributions) = self.read(query, &rows, &pass.hidden, unguided.as_ref())?;
+        let begun = Instant::now();
+        let hidden = unguided.as_ref().map(|pass| &pass.hidden);
+        let (stats, distributions) = self.read(query, &rows, &pass.hidden, hidden)?;
+        self.timing += Timing { head: begun.elapsed(), ..unguided.map_or_else(Timing::default, |pass| pass.timing) };
         Ok(Prediction { rows: stats, attention, distributions })
     }
 
-    /// The hidden rows when everything that was given is masked.
-    fn unguided(&self, query: &Query<'_>, rows: &[usize]) -> Result<Tensor> {
+    /// The pass in which everything that was given is masked.
+    fn unguided(&self, query: &Query<'_>, rows: &[usize]) -> Result<Pass> {
         let mut tokens = vec![self.config().mask_id; query.tokens.len()];
         for &position in query.free {
             tokens[position] = query.tokens[position];
         }
-        Ok(self.transformer.forward(&tokens, &Ask { rows, attention: None })?.hidden)
+        self.transformer.forward(&tokens, &Ask { rows, attention: None })
     }
 
     /// Row statistics from tiles of logits; whole rows only when distributions are asked for.

@@ -9,14 +9,18 @@
 //! No causal mask, no timestep. Every sequence is computed alone, so what it gives cannot depend on its neighbours. In the final
 //! block only the asked rows have queries, an output projection and an MLP.
 
+use crate::attention::{HeadMean, Heads, Probe, attend, attend_by_ops};
 use crate::config::{Config, Family};
 use crate::error::Result;
+use crate::kernels::{rotate, swiglu};
 use crate::matrix::{Matrix, Precision};
+use crate::timing::Timing;
 use crate::weights::Weights;
-use candle_core::{D, DType, Device, IndexOp, Tensor};
-use candle_nn::ops::{rms_norm, silu, softmax_last_dim};
+use candle_core::{DType, Device, Storage, Tensor};
+use candle_nn::ops::{rms_norm, silu};
 use candle_nn::rotary_emb::rope;
-use std::ops::Range;
+use rayon::prelude::*;
+use std::time::{Duration, Instant};
 
 /// The weights, and how they are put to use.
 pub struct Transformer {
@@ -25,6 +29,16 @@ pub struct Transformer {
     blocks: Vec<Block>,
     norm: Tensor,      // [hidden]
     head: Vec<Matrix>, // tiles of up to TILE rows of [vocab, hidden]
+    kernels: Kernels,
+}
+
+/// Who does what is not a matrix product with the weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kernels {
+    /// This crate's loops, on the CPU.
+    Slices,
+    /// The tensor library's operations, on any device.
+    Ops,
 }
 
 /// Token ids whose logits exist at the same time: 512 rows x 4096 ids are 8 MB.
@@ -55,22 +69,14 @@ pub struct Ask<'a> {
     pub attention: Option<Probe<'a>>,
 }
 
-/// Which attention is wanted: from the queries to the keys, as many of the one as of the other.
-pub struct Probe<'a> {
-    /// Mean over these layers.
-    pub layers: Range<usize>,
-    /// Rows, ascending.
-    pub queries: &'a [usize],
-    /// Columns, ascending.
-    pub keys: &'a [usize],
-}
-
 /// What a pass computed.
 pub struct Pass {
     /// After the final norm. `[rows, hidden]`
     pub hidden: Tensor,
     /// Mean over heads and layers, laid out `[key x query]`.
     pub attention: Option<Vec<f64>>,
+    /// Where the time went.
+    pub timing: Timing,
 }
 
 impl Transformer {
@@ -114,7 +120,27 @@ impl Transformer {
             norm: weights.get(names.norm, &[hidden])?,
             head,
             config,
+            kernels: Kernels::Slices,
         })
+    }
+
+    /// What the weights take in memory.
+    pub fn bytes(&self) -> usize {
+        let tensor = |t: &Tensor| t.elem_count() * t.dtype().size_in_bytes();
+        let linear = |l: &Linear| l.weight.bytes() + l.bias.as_ref().map_or(0, tensor);
+        let block = |b: &Block| {
+            let linears = [&b.q, &b.k, &b.v, &b.o, &b.gate, &b.up, &b.down];
+            tensor(&b.attn_norm) + tensor(&b.mlp_norm) + linears.into_iter().map(linear).sum::<usize>()
+        };
+        // A tied f32 head is the embedding itself.
+        let shared = self.config.tied && self.embedding.dtype() == DType::F32;
+        let head = if shared { 0 } else { self.head.iter().map(Matrix::bytes).sum() };
+        tensor(&self.embedding) + self.blocks.iter().map(block).sum::<usize>() + tensor(&self.norm) + head
+    }
+
+    /// Computes with these from now on; for comparison.
+    pub fn set_kernels(&mut self, kernels: Kernels) {
+        self.kernels = kernels;
     }
 
     /// The configuration it was loaded with.
@@ -124,76 +150,94 @@ impl Transformer {
 
     /// One pass over one sequence.
     pub fn forward(&self, tokens: &[u32], ask: &Ask<'_>) -> Result<Pass> {
+        let begun = Instant::now();
         let length = tokens.len();
-        let rotary = Rotary::new(&self.config, length)?;
+        let rotary = Rotary::new(&self.config, length);
         let mut mean = ask.attention.as_ref().map(|probe| HeadMean::new(probe, self.config.heads));
-        let mut x =
-            self.embedding.index_select(&indices(tokens.iter().map(|&t| t as usize))?, 0)?.to_dtype(DType::F32)?; // [length, hidden]
+        let ids = self.indices(tokens.iter().map(|&token| token as usize))?;
+        let mut x = self.embedding.index_select(&ids, 0)?.to_dtype(DType::F32)?; // [length, hidden]
         let every: Vec<usize> = (0..length).collect();
-        for (i, block) in self.blocks.iter().enumerate() {
-            let last = i + 1 == self.blocks.len();
+        let (last, body) = self.blocks.split_last().ok_or_else(|| candle_core::Error::Msg("no blocks".into()))?;
+        for (i, block) in body.iter().enumerate() {
             let probe = mean.as_mut().filter(|mean| mean.layers.contains(&i));
-            // Queries of the final block: the asked rows, and those whose attention is probed.
-            let rows = if last { ask.rows } else { &every };
-            let mut queries: Vec<usize> = rows.to_vec();
-            if last && let Some(probe) = &probe {
-                queries.extend_from_slice(&probe.queries);
-                queries.sort_unstable();
-                queries.dedup();
-            }
-            let mixed = self.attend(block, &x, &queries, &rotary, probe)?; // [queries, heads · dim]
-            let (mixed, residual) = match last {
-                false => (mixed, x),
-                true => {
-                    let at = rows.iter().map(|row| queries.binary_search(row).unwrap_or_default());
-                    let mixed = mixed.index_select(&indices(at)?, 0)?;
-                    (mixed, x.index_select(&indices(rows.iter().copied())?, 0)?)
-                }
-            };
-            let y = (residual + block.o.forward(&mixed)?)?;
-            let h = rms_norm(&y, &block.mlp_norm, self.config.rms_eps as f32)?;
-            let h = (silu(&block.gate.forward(&h)?)? * block.up.forward(&h)?)?;
-            x = (y + block.down.forward(&h)?)?;
+            let mixed = self.attend(block, &x, &every, &rotary, probe)?;
+            x = self.finish_block(block, x, &mixed)?;
         }
+        let probed_body = mean.as_ref().map_or(Duration::ZERO, HeadMean::spent);
+        let body = begun.elapsed();
+
+        // The final block: queries are the asked rows and those whose attention is probed, all else the asked rows.
+        let probe = mean.as_mut().filter(|mean| mean.layers.contains(&(self.blocks.len() - 1)));
+        let mut queries: Vec<usize> = ask.rows.to_vec();
+        if let Some(probe) = &probe {
+            queries.extend_from_slice(&probe.queries);
+            queries.sort_unstable();
+            queries.dedup();
+        }
+        let mut mixed = self.attend(last, &x, &queries, &rotary, probe)?; // [queries, heads · dim]
+        if queries.len() != ask.rows.len() {
+            let at = ask.rows.iter().map(|row| queries.binary_search(row).unwrap_or_default());
+            mixed = mixed.index_select(&self.indices(at)?, 0)?;
+        }
+        let x = x.index_select(&self.indices(ask.rows.iter().copied())?, 0)?; // [rows, hidden]
+        let x = self.finish_block(last, x, &mixed)?;
         let hidden = rms_norm(&x, &self.norm, self.config.rms_eps as f32)?;
-        Ok(Pass { hidden, attention: mean.map(HeadMean::finish) })
+        let (attention, probed) = mean.map(HeadMean::finish).unzip();
+        let probe = probed.unwrap_or_default();
+        let body = body.saturating_sub(probed_body);
+        let final_block = begun.elapsed().saturating_sub(body + probe);
+        Ok(Pass { hidden, attention, timing: Timing { body, final_block, probe, ..Timing::default() } })
     }
 
-    /// Attention of the asked queries over all keys, before the output projection.
+    /// Attention of the asked queries over all keys, before the output projection. `[queries, heads · dim]`
     fn attend(
         &self,
         block: &Block,
         x: &Tensor,
         queries: &[usize],
         rotary: &Rotary,
-        mut probe: Option<&mut HeadMean>,
+        mean: Option<&mut HeadMean>,
     ) -> Result<Tensor> {
         let Config { heads, kv_heads, head_dim, .. } = self.config;
+        let cut = Heads { queries: heads, keys: kv_heads, dim: head_dim };
         let length = x.dim(0)?;
         let h = rms_norm(x, &block.attn_norm, self.config.rms_eps as f32)?;
-        let all = queries.len() == length;
-        let h_q = if all { h.clone() } else { h.index_select(&indices(queries.iter().copied())?, 0)? };
-        let split = |t: Tensor, n: usize| -> Result<Tensor> {
-            let rows = t.dim(0)?;
-            Ok(t.reshape((1, rows, n, head_dim))?.transpose(1, 2)?.contiguous()?) // [1, n, rows, dim]
+        let every: Vec<usize> = (0..length).collect();
+        let h_q = match queries.len() == length {
+            true => h.clone(),
+            false => h.index_select(&self.indices(queries.iter().copied())?, 0)?,
         };
-        let q = rotary.apply(&split(block.q.forward(&h_q)?, heads)?, queries)?;
-        let k = rotary.apply(&split(block.k.forward(&h)?, kv_heads)?, &(0..length).collect::<Vec<_>>())?;
-        let v = split(block.v.forward(&h)?, kv_heads)?;
-        let scale = 1.0 / (head_dim as f64).sqrt();
-        let group = heads / kv_heads;
-        let mut mixed = Vec::with_capacity(heads);
-        // Head by head, so that no more than one head's [queries, length] scores exist.
-        for head in 0..heads {
-            let (k, v) = (k.i((0, head / group))?, v.i((0, head / group))?); // [length, dim]
-            let q = (q.i((0, head))? * scale)?; // [queries, dim]
-            let p = softmax_last_dim(&q.matmul(&k.t()?)?)?; // [queries, length]
-            if let Some(probe) = probe.as_deref_mut() {
-                probe.add(&p, queries)?;
+        let (q, k, v) = (block.q.forward(&h_q)?, block.k.forward(&h)?, block.v.forward(&h)?);
+        match self.kernels {
+            Kernels::Slices => {
+                let (q, k) = (rotary.slices(&q, queries)?, rotary.slices(&k, &every)?);
+                let mixed = with_slice(&v, |v| attend(cut, queries, &q, &k, v, mean))?;
+                Ok(Tensor::from_vec(mixed, (queries.len(), heads * head_dim), &Device::Cpu)?)
             }
-            mixed.push(p.matmul(&v)?);
+            Kernels::Ops => {
+                let (q, k) = (rotary.ops(&q, queries)?, rotary.ops(&k, &every)?);
+                attend_by_ops(cut, queries, (&q, &k, &v), mean)
+            }
         }
-        Ok(Tensor::cat(&mixed, D::Minus1)?) // [queries, heads · dim]
+    }
+
+    /// The block's second half: output projection and MLP, each added to the stream. `x: [rows, hidden]`
+    fn finish_block(&self, block: &Block, x: Tensor, mixed: &Tensor) -> Result<Tensor> {
+        let x = (x + block.o.forward(mixed)?)?;
+        let h = rms_norm(&x, &block.mlp_norm, self.config.rms_eps as f32)?;
+        let (gate, up) = (block.gate.forward(&h)?, block.up.forward(&h)?); // [rows, mlp]
+        let h = match self.kernels {
+            Kernels::Slices => {
+                let h = with_slice(&gate, |gate| with_slice(&up, |up| swiglu(gate, up)))??;
+                Tensor::from_vec(h, gate.shape(), &Device::Cpu)?
+            }
+            Kernels::Ops => (silu(&gate)? * up)?,
+        };
+        Ok((x + block.down.forward(&h)?)?)
+    }
+
+    fn indices(&self, positions: impl Iterator<Item = usize>) -> Result<Tensor> {
+        indices(positions, self.norm.device())
     }
 
     /// Logits for hidden states after the final norm, a tile of token ids at a time, in their order. `[rows, ids of the tile]`
@@ -214,61 +258,44 @@ impl Linear {
 
 /// cos and sin of every position's angles. The angle is an f32 product of f32 factors, as in the reference.
 struct Rotary {
-    cos: Tensor, // [length, dim / 2]
-    sin: Tensor,
+    cos: Vec<f32>, // [length x half]
+    sin: Vec<f32>,
+    half: usize, // dim / 2
 }
 
 impl Rotary {
-    fn new(config: &Config, length: usize) -> Result<Rotary> {
+    fn new(config: &Config, length: usize) -> Rotary {
         let half = config.head_dim / 2;
         let frequency = |j: usize| 1.0 / (config.rope_theta as f32).powf(2.0 * j as f32 / config.head_dim as f32);
-        let angles: Vec<f32> =
-            (0..length).flat_map(|position| (0..half).map(move |j| position as f32 * frequency(j))).collect();
-        let angles = Tensor::from_vec(angles, (length, half), &Device::Cpu)?;
-        Ok(Rotary { cos: angles.cos()?, sin: angles.sin()? })
+        let frequencies: Vec<f32> = (0..half).map(frequency).collect();
+        let angles = (0..length).flat_map(|position| frequencies.iter().map(move |f| position as f32 * f));
+        let (cos, sin) = angles.map(|angle| (angle.cos(), angle.sin())).unzip();
+        Rotary { cos, sin, half }
     }
 
-    /// Rotates rows that stand at `positions`. `x: [1, heads, rows, dim]`
-    fn apply(&self, x: &Tensor, positions: &[usize]) -> Result<Tensor> {
-        let at = indices(positions.iter().copied())?;
-        Ok(rope(x, &self.cos.index_select(&at, 0)?, &self.sin.index_select(&at, 0)?)?)
-    }
-}
-
-/// The mean over heads and layers of the attention from some positions to some.
-struct HeadMean {
-    layers: Range<usize>,
-    queries: Vec<usize>,
-    keys: Vec<usize>,
-    heads: usize,
-    by_key: Vec<f64>, // [key x query]
-}
-
-impl HeadMean {
-    fn new(probe: &Probe<'_>, heads: usize) -> HeadMean {
-        let (queries, keys) = (probe.queries.to_vec(), probe.keys.to_vec());
-        let by_key = vec![0.0; queries.len() * keys.len()];
-        HeadMean { layers: probe.layers.clone(), queries, keys, heads, by_key }
+    /// Rotates rows that stand at `positions`. `x: [positions, heads · dim]`
+    fn slices(&self, x: &Tensor, positions: &[usize]) -> Result<Vec<f32>> {
+        let width = x.dim(1)?;
+        let mut x = with_slice(x, <[f32]>::to_vec)?;
+        x.par_chunks_mut(width).zip(positions).for_each(|(row, position)| {
+            let at = position * self.half..(position + 1) * self.half;
+            let (cos, sin) = (&self.cos[at.clone()], &self.sin[at]);
+            row.chunks_exact_mut(2 * self.half).for_each(|head| rotate(head, cos, sin));
+        });
+        Ok(x)
     }
 
-    /// One head's probabilities. `p: [queries, length]`, rows at positions `queries`.
-    fn add(&mut self, p: &Tensor, queries: &[usize]) -> Result<()> {
-        let length = p.dim(1)?;
-        let p = p.flatten_all()?.to_vec1::<f32>()?;
-        let n = self.queries.len();
-        for (query, position) in self.queries.iter().enumerate() {
-            let row = queries.binary_search(position).unwrap_or_default() * length;
-            for (key, at) in self.keys.iter().enumerate() {
-                self.by_key[key * n + query] += f64::from(p[row + at]);
-            }
-        }
-        Ok(())
-    }
-
-    fn finish(mut self) -> Vec<f64> {
-        let n = (self.heads * self.layers.len()) as f64;
-        self.by_key.iter_mut().for_each(|a| *a /= n);
-        self.by_key
+    /// The same with the tensor library's own operations.
+    fn ops(&self, x: &Tensor, positions: &[usize]) -> Result<Tensor> {
+        let (rows, width) = x.dims2()?;
+        let table = |values: &[f32]| -> Result<Tensor> {
+            let rows = positions.iter().flat_map(|p| &values[p * self.half..(p + 1) * self.half]);
+            Ok(Tensor::from_iter(rows.copied(), x.device())?.reshape((positions.len(), self.half))?)
+        };
+        let heads = width / (2 * self.half);
+        let x = x.reshape((1, rows, heads, 2 * self.half))?.transpose(1, 2)?.contiguous()?;
+        let x = rope(&x, &table(&self.cos)?, &table(&self.sin)?)?; // [1, heads, rows, dim]
+        Ok(x.transpose(1, 2)?.reshape((rows, width))?)
     }
 }
 
@@ -327,8 +354,19 @@ impl Names {
     }
 }
 
-fn indices(positions: impl Iterator<Item = usize>) -> Result<Tensor> {
+fn indices(positions: impl Iterator<Item = usize>, device: &Device) -> Result<Tensor> {
     let positions: Vec<u32> = positions.map(|position| position as u32).collect();
     let n = positions.len();
-    Ok(Tensor::from_vec(positions, n, &Device::Cpu)?)
+    Ok(Tensor::from_vec(positions, n, device)?)
+}
+
+/// Reads a contiguous f32 tensor on the CPU where it lies.
+fn with_slice<T>(tensor: &Tensor, f: impl FnOnce(&[f32]) -> T) -> Result<T> {
+    let tensor = tensor.contiguous()?;
+    let (storage, layout) = tensor.storage_and_layout();
+    let Storage::Cpu(storage) = &*storage else {
+        return Err(candle_core::Error::Msg("a tensor of another device among the CPU's".into()).into());
+    };
+    let start = layout.start_offset();
+    Ok(f(&storage.as_slice::<f32>()?[start..start + layout.shape().elem_count()]))
 }

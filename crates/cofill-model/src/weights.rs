@@ -16,6 +16,7 @@ pub struct Weights {
     files: Vec<Shard>,
     file_of: HashMap<String, usize>,
     dir: PathBuf,
+    random: Option<u64>, // a seed instead of files
 }
 
 struct Shard {
@@ -28,7 +29,7 @@ struct Shard {
 impl Weights {
     /// Opens `model.safetensors` in `dir`, or the shards that `model.safetensors.index.json` names.
     pub fn open(dir: &Path) -> Result<Weights> {
-        let mut weights = Weights { files: Vec::new(), file_of: HashMap::new(), dir: dir.into() };
+        let mut weights = Weights { files: Vec::new(), file_of: HashMap::new(), dir: dir.into(), random: None };
         let (single, index) = (dir.join("model.safetensors"), dir.join("model.safetensors.index.json"));
         if index.is_file() {
             for (name, file) in read_index(&index)? {
@@ -57,8 +58,16 @@ impl Weights {
         Ok(weights)
     }
 
+    /// Random weights for any configuration.
+    pub fn random(seed: u64) -> Weights {
+        Weights { files: Vec::new(), file_of: HashMap::new(), dir: PathBuf::new(), random: Some(seed) }
+    }
+
     /// A tensor in f32, of the shape the configuration asks for.
     pub fn get(&self, name: &str, want: &[usize]) -> Result<Tensor> {
+        if let Some(seed) = self.random {
+            return crate::random::tensor(seed, name, want);
+        }
         let missing = || Error::Missing { path: self.dir.clone(), what: format!("tensor `{name}`") };
         let shard = &self.files[*self.file_of.get(name).ok_or_else(missing)?];
         let info = shard.header.info(name).ok_or_else(missing)?;

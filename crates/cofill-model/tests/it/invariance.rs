@@ -2,7 +2,7 @@ use crate::checkpoint::{Checkpoint, Folder, Random, Sizes, TINY};
 use cofill::{
     Canvas, Decode, Denoiser, Layers, Pool, Prediction, Proposal, Query, RowStats, SamplerSpec, Step, generate,
 };
-use cofill_model::{Ask, AttentionRow, Config, Model, Precision, Probe, Transformer, Weights};
+use cofill_model::{Ask, AttentionRow, Config, Kernels, Model, Precision, Probe, Transformer, Weights};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::subsequence;
@@ -229,6 +229,38 @@ fn the_final_block_computes_few_rows_like_all() {
                 // Entries are about 1 after the norm: a few roundings of 1.2e-7 through one block.
                 assert!(off <= 5e-6, "{name}: row {row} of {rows:?} is off by {off:e}");
             }
+        }
+    }
+}
+
+#[test]
+fn our_loops_compute_what_the_tensor_librarys_operations_do() {
+    // 150 positions are three tasks of attention, the last one short; some rows are asked for, others only probed.
+    let long = |kv_heads| Sizes { kv_heads, context: 150, ..TINY };
+    for checkpoint in [Checkpoint::llada_of(long(4)), Checkpoint::dream_of(long(2))] {
+        let mut transformer = transformer(&checkpoint.write());
+        let tokens = canvas(&mut Random(3), transformer.config(), 150);
+        let rows: Vec<usize> = (0..150).filter(|i| i % 3 != 0).collect();
+        let keys: Vec<usize> = (0..150).step_by(2).collect();
+        // A query may be probed twice: under a shift, positions 0 and 1 share their source.
+        let queries: Vec<usize> = keys.iter().map(|key| key.saturating_sub(3)).collect();
+        let mut pass = |kernels, layers| {
+            transformer.set_kernels(kernels);
+            let attention = Some(Probe { layers, queries: &queries, keys: &keys });
+            let pass = transformer.forward(&tokens, &Ask { rows: &rows, attention }).unwrap();
+            (pass.hidden.to_vec2::<f32>().unwrap(), pass.attention.unwrap())
+        };
+        for layers in [0..1, 1..3, 2..3] {
+            let (got, want) = (pass(Kernels::Slices, layers.clone()), pass(Kernels::Ops, layers));
+            for (got, want) in got.0.iter().flatten().zip(want.0.iter().flatten()) {
+                assert!((got - want).abs() <= 2e-5, "{got}, {want}");
+            }
+            for (got, want) in got.1.iter().zip(&want.1) {
+                assert!((got - want).abs() <= 1e-6, "{got}, {want}");
+            }
+            // A row of attention is a share of 1, the same share for a query probed twice.
+            let n = queries.len();
+            assert!((0..n).all(|key| got.1[key * n] == got.1[key * n + 1] && (0.0..=1.0).contains(&got.1[key * n])));
         }
     }
 }

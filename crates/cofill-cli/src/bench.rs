@@ -1,0 +1,36 @@
+//! `cofill bench`: how fast, measured side by side in one run.
+
+mod forward;
+
+use crate::fail::Done;
+
+/// Measure speed, as ratios within one run.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(clap::Subcommand)]
+enum What {
+    Forward(forward::Args),
+}
+
+pub(crate) fn run(args: &Args) -> Done {
+    match &args.what {
+        What::Forward(args) => forward::run(args),
+    }
+}
+
+/// The most memory this process has held since [`forget_peak`], in megabytes; where the system tells.
+fn peak_rss_mb() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024.0 / 1e6)
+}
+
+/// Makes [`peak_rss_mb`] count from now. Where the system cannot, it counts from the start.
+fn forget_peak() {
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
+}

@@ -1,0 +1,55 @@
+use crate::run::run;
+
+const SMALL: &str = "--hidden 32 --layers 2 --heads 4 --mlp 48 --vocab 100 --positions 24 --masked 10 --rounds 2";
+
+#[test]
+fn a_forward_is_split_into_parts_that_add_up() {
+    for dtype in ["f32", "q8_0", "f16"] {
+        let ran = run(&format!("bench forward {SMALL} --dtype {dtype} --plain --json"));
+        let answer = ran.is_fine().json();
+        assert_eq!(answer["dtype"], dtype);
+        for step in [&answer, &answer["without_ad"]] {
+            let part = |name: &str| step[name].as_f64().unwrap_or_else(|| panic!("{name}: {ran}"));
+            let parts = ["body_ms", "final_layer_ms", "head_ms", "probe_ms", "select_ms"].map(part);
+            assert!(parts.iter().all(|&ms| ms >= 0.0), "{ran}");
+            // The rest is bookkeeping; each number is rounded to a microsecond.
+            assert!(parts.iter().sum::<f64>() <= part("total_ms") + 0.006, "{ran}");
+        }
+        assert_eq!(answer["without_ad"]["probe_ms"], 0.0, "{ran}");
+        assert!(answer["gflops"].as_f64().unwrap() > 0.0 && answer["plain_ms"].as_f64().unwrap() > 0.0, "{ran}");
+    }
+}
+
+#[test]
+fn the_table_names_both_samplers() {
+    let ran = run(&format!("bench forward {SMALL} -s eb:1"));
+    for word in ["eb:1 ", "eb:1+ad:40 ", "probe", "GFLOP/s", "peak memory", "fastest of 2"] {
+        assert!(ran.is_fine().stdout.contains(word), "`{word}`: {ran}");
+    }
+}
+
+#[test]
+fn logits_of_all_rows_never_exist_at_once() {
+    // 512 rows x 126,464 ids are 259 MB in f32; weights are 2 x 126,464 x 64 floats and little else.
+    let sizes = "--hidden 64 --layers 1 --heads 4 --mlp 64 --vocab 126464 --positions 512 --masked 512 --rounds 1";
+    let ran = run(&format!("bench forward {sizes} --json"));
+    let answer = ran.is_fine().json();
+    let weights = answer["weights_mb"].as_f64().unwrap();
+    assert!((weights - 64.9).abs() < 0.5, "{ran}");
+    // Not every system tells.
+    if let Some(peak) = answer["peak_rss_mb"].as_f64() {
+        assert!(peak < weights + 130.0, "{ran}");
+    }
+}
+
+#[test]
+fn impossible_sizes_are_refused() {
+    run("bench forward --masked 600").is_refused(&["--masked", "600", "512"]);
+    run("bench forward --masked 0").is_refused(&["--masked", "from 1 to"]);
+    run("bench forward --heads 7").is_refused(&["1024", "7 heads"]);
+    run("bench forward --vocab 2").is_refused(&["vocabulary", "3"]);
+    run("bench forward --layers 0").is_refused(&["at least 1"]);
+    run("bench forward --rounds 0").is_refused(&["--rounds"]);
+    run("bench forward --dtype int4").is_refused(&["--dtype", "q4k"]);
+    run("bench forward -s klass").is_refused(&["klass", "+ad"]);
+}

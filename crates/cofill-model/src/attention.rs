@@ -1,0 +1,178 @@
+//! Bidirectional attention, and reading its head mean off.
+//!
+//! `softmax(q kᵀ / √dim) v`, a few queries at a time over all heads: one task's scores fit the cache, and no more than that ever
+//! exists. The tasks are cut the same way for every number of threads, and a task's heads come in their order, so the
+//! head mean that ADAS ranks by is the same bits on any machine load.
+
+use crate::error::Result;
+use crate::kernels::{Strided, matmul, softmax};
+use candle_core::{D, Device, IndexOp, Tensor};
+use candle_nn::ops::softmax_last_dim;
+use rayon::prelude::*;
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+/// Which attention is wanted: from the queries to the keys, as many of the one as of the other.
+pub struct Probe<'a> {
+    /// Mean over these layers.
+    pub layers: Range<usize>,
+    /// Rows, ascending.
+    pub queries: &'a [usize],
+    /// Columns, ascending.
+    pub keys: &'a [usize],
+}
+
+/// How a layer's width is cut into heads. A group of query heads shares a key head.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Heads {
+    pub(crate) queries: usize,
+    pub(crate) keys: usize,
+    pub(crate) dim: usize,
+}
+
+/// Queries of one task: 64 rows of scores over 1,024 keys are 256 KB.
+const CHUNK: usize = 64;
+
+/// Attention of rows at `positions` over all keys, before the output projection: `[positions, heads · dim]`.
+///
+/// `q: [positions, heads · dim]`, `k` and `v`: `[length, key heads · dim]`, all contiguous and rotated.
+pub(crate) fn attend(
+    heads: Heads,
+    positions: &[usize],
+    q: &[f32],
+    k: &[f32],
+    v: &[f32],
+    mut mean: Option<&mut HeadMean>,
+) -> Vec<f32> {
+    let Heads { dim, .. } = heads;
+    let (width, key_width) = (heads.queries * dim, heads.keys * dim);
+    let length = k.len() / key_width;
+    let mut mixed = vec![0.0f32; q.len()];
+    // Rows of the head mean that each task fills.
+    let probed: Vec<Probed<'_>> = match mean.as_deref_mut() {
+        Some(mean) => mean.tasks(positions),
+        None => positions.chunks(CHUNK).map(|_| Probed::default()).collect(),
+    };
+    let tasks = mixed.par_chunks_mut(CHUNK * width).zip(q.par_chunks(CHUNK * width)).zip(probed);
+    let run = |scores: &mut Vec<f32>, ((mixed, q), mut probed): ((&mut [f32], &[f32]), Probed<'_>)| {
+        let rows = q.len() / width;
+        let scores = &mut scores[..rows * length]; // [rows, length]
+        let mut spent = Duration::ZERO;
+        for head in 0..heads.queries {
+            let at = Strided { start: head * dim, row: width, col: 1 };
+            let start = head / (heads.queries / heads.keys) * dim;
+            let k_t = Strided { start, row: 1, col: key_width };
+            let flat = Strided { start: 0, row: length, col: 1 };
+            matmul((rows, length, dim), 1.0 / (dim as f32).sqrt(), (q, at), (k, k_t), (scores, flat));
+            scores.chunks_exact_mut(length).for_each(softmax);
+            let begun = Instant::now();
+            probed.add(scores, length);
+            spent += begun.elapsed();
+            let v_at = Strided { start, row: key_width, col: 1 };
+            matmul((rows, dim, length), 1.0, (scores, flat), (v, v_at), (mixed, at));
+        }
+        spent
+    };
+    let scratch = || vec![0.0f32; CHUNK.min(positions.len()) * length];
+    let spent: Duration = tasks.map_init(scratch, run).sum();
+    if let Some(mean) = mean {
+        mean.spent += spent / rayon::current_num_threads() as u32;
+    }
+    mixed
+}
+
+/// The same with the tensor library's own operations, for devices that [`attend`]'s loops do not reach.
+pub(crate) fn attend_by_ops(
+    heads: Heads,
+    positions: &[usize],
+    (q, k, v): (&Tensor, &Tensor, &Tensor),
+    mut mean: Option<&mut HeadMean>,
+) -> Result<Tensor> {
+    let group = heads.queries / heads.keys;
+    let part = |t: &Tensor, head: usize| t.i((.., head * heads.dim..(head + 1) * heads.dim))?.contiguous();
+    let mut mixed = Vec::with_capacity(heads.queries);
+    for head in 0..heads.queries {
+        let (k, v) = (part(k, head / group)?, part(v, head / group)?); // [length, dim]
+        let scores = (part(q, head)?.matmul(&k.t()?)? * (1.0 / (heads.dim as f64).sqrt()))?;
+        let p = softmax_last_dim(&scores)?; // [positions, length]
+        if let Some(mean) = mean.as_deref_mut() {
+            let begun = Instant::now();
+            let length = p.dim(1)?;
+            let p = p.to_device(&Device::Cpu)?.flatten_all()?.to_vec1::<f32>()?;
+            let tasks = mean.tasks(positions);
+            p.chunks(CHUNK * length).zip(tasks).for_each(|(p, mut probed)| probed.add(p, length));
+            mean.spent += begun.elapsed();
+        }
+        mixed.push(p.matmul(&v)?);
+    }
+    Ok(Tensor::cat(&mixed, D::Minus1)?)
+}
+
+/// The mean over heads and layers of the attention from some positions to some.
+pub(crate) struct HeadMean {
+    pub(crate) layers: Range<usize>,
+    pub(crate) queries: Vec<usize>,
+    keys: Vec<usize>,
+    heads: usize,
+    by_query: Vec<f64>, // [query x key]
+    spent: Duration,
+}
+
+/// The rows of a head mean that one task fills.
+#[derive(Default)]
+struct Probed<'a> {
+    rows: Vec<usize>, // of the task's scores
+    keys: &'a [usize],
+    sums: &'a mut [f64], // [rows x keys]
+}
+
+impl HeadMean {
+    pub(crate) fn new(probe: &Probe<'_>, heads: usize) -> HeadMean {
+        let (queries, keys) = (probe.queries.to_vec(), probe.keys.to_vec());
+        let by_query = vec![0.0; queries.len() * keys.len()];
+        HeadMean { layers: probe.layers.clone(), queries, keys, heads, by_query, spent: Duration::ZERO }
+    }
+
+    /// Cuts the sums the way [`attend`] cuts the queries. A probed position is among `positions`; both ascend.
+    fn tasks(&mut self, positions: &[usize]) -> Vec<Probed<'_>> {
+        let HeadMean { queries, keys, by_query, .. } = self;
+        let (mut queries, mut sums) = (queries.as_slice(), by_query.as_mut_slice());
+        let mut cut = |chunk: &[usize]| {
+            let last = chunk.last().copied().unwrap_or_default();
+            let (mine, others) = queries.split_at(queries.partition_point(|&query| query <= last));
+            queries = others;
+            let (own, rest) = std::mem::take(&mut sums).split_at_mut(mine.len() * keys.len());
+            sums = rest;
+            let rows = mine.iter().map(|query| chunk.binary_search(query).unwrap_or_default()).collect();
+            Probed { rows, keys: keys.as_slice(), sums: own }
+        };
+        positions.chunks(CHUNK).map(&mut cut).collect()
+    }
+
+    /// The mean, laid out `[key x query]`, and how long reading it off took.
+    pub(crate) fn finish(self) -> (Vec<f64>, Duration) {
+        let begun = Instant::now();
+        let n = (self.heads * self.layers.len()) as f64;
+        let (queries, keys) = (self.queries.len(), self.keys.len());
+        let mut by_key = vec![0.0; self.by_query.len()];
+        for (query, row) in self.by_query.chunks_exact(keys.max(1)).enumerate() {
+            row.iter().enumerate().for_each(|(key, sum)| by_key[key * queries + query] = sum / n);
+        }
+        (by_key, self.spent + begun.elapsed())
+    }
+
+    /// How long reading it off has taken so far.
+    pub(crate) fn spent(&self) -> Duration {
+        self.spent
+    }
+}
+
+impl Probed<'_> {
+    /// Adds one head's probabilities. `p: [task's rows, length]`
+    fn add(&mut self, p: &[f32], length: usize) {
+        for (row, sums) in self.rows.iter().zip(self.sums.chunks_exact_mut(self.keys.len().max(1))) {
+            let p = &p[row * length..(row + 1) * length];
+            sums.iter_mut().zip(self.keys).for_each(|(sum, &key)| *sum += f64::from(p[key]));
+        }
+    }
+}

@@ -3,6 +3,8 @@
 //! Plain arithmetic in a fixed order over eight lanes, without fused multiply-add: a compiler makes vectors of it, and every machine
 //! gets the same bits, whatever instructions it has.
 
+use crate::error::Result;
+use candle_core::{Storage, Tensor};
 use rayon::prelude::*;
 
 /// e^x for x ≤ 88, to about one unit in the last place; 0 where the result is below the smallest normal number.
@@ -167,6 +169,17 @@ pub(crate) fn matmul(
             gemm::Parallelism::None,
         );
     }
+}
+
+/// Reads a contiguous f32 tensor on the CPU where it lies.
+pub(crate) fn with_slice<T>(tensor: &Tensor, f: impl FnOnce(&[f32]) -> T) -> Result<T> {
+    let tensor = tensor.contiguous()?;
+    let (storage, layout) = tensor.storage_and_layout();
+    let Storage::Cpu(storage) = &*storage else {
+        return Err(candle_core::Error::Msg("a tensor of another device among the CPU's".into()).into());
+    };
+    let start = layout.start_offset();
+    Ok(f(&storage.as_slice::<f32>()?[start..start + layout.shape().elem_count()]))
 }
 
 #[cfg(test)]

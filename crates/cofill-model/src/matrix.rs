@@ -3,8 +3,10 @@
 //! Activations are f32 throughout. Half-precision and quantised weights are what a machine can hold, not what it computes in.
 
 use crate::error::Result;
+use crate::kernels::{Strided, matmul, with_slice};
 use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
-use candle_core::{DType, Module, Tensor};
+use candle_core::{DType, Device, Module, Tensor};
+use rayon::prelude::*;
 use std::fmt;
 use std::str::FromStr;
 
@@ -61,32 +63,52 @@ impl fmt::Display for Precision {
 
 /// `y = x Wᵀ`.
 pub(crate) enum Matrix {
-    F32(Tensor), // [out, in]
-    F16(Tensor),
+    /// `[out, in]`
+    F32(Tensor),
+    /// Kept small, and widened to f32 for the product, a tile at a time.
+    Narrow { tiles: Vec<Narrow>, shape: (usize, usize) },
+    /// Multiplied as it is, by the tensor library: activations are quantised too. It keeps a rearranged copy of the weights.
     Quantised(QMatMul),
+}
+
+/// Up to `Narrow::ROWS` rows of a matrix.
+pub(crate) enum Narrow {
+    F16(Tensor),
+    Quantised(QTensor),
 }
 
 impl Matrix {
     /// Converts an f32 tensor. One whose width does not fit the blocks of a quantised type stays f16.
     pub(crate) fn new(weight: Tensor, precision: Precision) -> Result<Matrix> {
-        let width = weight.dim(1)?;
+        let shape @ (_, width) = weight.dims2()?;
         match precision.quantised() {
             None if precision == Precision::F32 => Ok(Matrix::F32(weight)),
-            Some(quantised) if width.is_multiple_of(quantised.block_size()) => {
-                Ok(Matrix::Quantised(QMatMul::from_qtensor(QTensor::quantize(&weight, quantised)?)?))
+            Some(quantised) if width.is_multiple_of(quantised.block_size()) => match quantised {
+                // The types whose products the tensor library computes faster than f32's.
+                GgmlDType::Q4K | GgmlDType::Q6K => {
+                    Ok(Matrix::Quantised(QMatMul::from_qtensor(QTensor::quantize(&weight, quantised)?)?))
+                }
+                _ => {
+                    // A copy: quantising reads the whole storage, and a tile is a part of one.
+                    let tile = |rows: Tensor| Ok(Narrow::Quantised(QTensor::quantize(&rows.copy()?, quantised)?));
+                    Ok(Matrix::Narrow { tiles: Narrow::cut(&weight, tile)?, shape })
+                }
+            },
+            _ => {
+                let tile = |rows: Tensor| Ok(Narrow::F16(rows.to_dtype(DType::F16)?));
+                Ok(Matrix::Narrow { tiles: Narrow::cut(&weight, tile)?, shape })
             }
-            _ => Ok(Matrix::F16(weight.to_dtype(DType::F16)?)),
         }
     }
 
     /// What it takes in memory.
     pub(crate) fn bytes(&self) -> usize {
+        let tensor = |t: &Tensor| t.elem_count() * t.dtype().size_in_bytes();
         match self {
-            Matrix::F32(weight) | Matrix::F16(weight) => weight.elem_count() * weight.dtype().size_in_bytes(),
+            Matrix::F32(weight) => tensor(weight),
+            Matrix::Narrow { tiles, .. } => tiles.iter().map(Narrow::bytes).sum(),
             Matrix::Quantised(QMatMul::QTensor(weight)) => weight.storage_size_in_bytes(),
-            Matrix::Quantised(QMatMul::Tensor(weight) | QMatMul::TensorF16(weight)) => {
-                weight.elem_count() * weight.dtype().size_in_bytes()
-            }
+            Matrix::Quantised(QMatMul::Tensor(weight) | QMatMul::TensorF16(weight)) => tensor(weight),
         }
     }
 
@@ -94,17 +116,69 @@ impl Matrix {
     pub(crate) fn forward(&self, x: &Tensor) -> Result<Tensor> {
         Ok(match self {
             Matrix::F32(weight) => x.matmul(&weight.t()?)?,
-            // Widened for the product, one matrix at a time: sums in f16 would lose what the goldens can see.
-            Matrix::F16(weight) => x.matmul(&weight.to_dtype(DType::F32)?.t()?)?,
+            Matrix::Narrow { tiles, shape } if x.device().is_cpu() => narrow_product(x, tiles, *shape)?,
+            Matrix::Narrow { tiles, .. } => {
+                let parts = tiles.iter().map(|tile| Ok(x.matmul(&tile.widen()?.t()?)?)).collect::<Result<Vec<_>>>()?;
+                Tensor::cat(&parts, 1)?
+            }
             Matrix::Quantised(weight) => weight.forward(x)?,
         })
     }
 }
 
+impl Narrow {
+    /// Rows of a tile: of a width of 4,096, widened, 4 MB.
+    const ROWS: usize = 256;
+
+    fn cut(weight: &Tensor, tile: impl Fn(Tensor) -> Result<Narrow>) -> Result<Vec<Narrow>> {
+        let rows = weight.dim(0)?;
+        let starts = (0..rows).step_by(Narrow::ROWS);
+        starts.map(|start| tile(weight.narrow(0, start, Narrow::ROWS.min(rows - start))?)).collect()
+    }
+
+    fn widen(&self) -> Result<Tensor> {
+        Ok(match self {
+            Narrow::F16(tile) => tile.to_dtype(DType::F32)?,
+            Narrow::Quantised(tile) => tile.dequantize(&tile.device())?,
+        })
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Narrow::F16(tile) => tile.elem_count() * tile.dtype().size_in_bytes(),
+            Narrow::Quantised(tile) => tile.storage_size_in_bytes(),
+        }
+    }
+}
+
+/// Tile by tile on all threads; a tile is one thread's, so sums do not depend on their number.
+fn narrow_product(x: &Tensor, tiles: &[Narrow], (out, width): (usize, usize)) -> Result<Tensor> {
+    let rows = x.dim(0)?;
+    let products = tiles.par_iter().map(|tile| {
+        let tile = tile.widen()?;
+        let n = tile.dim(0)?;
+        let mut y = vec![0.0; rows * n]; // [rows, n]
+        let flat = |row| Strided { start: 0, row, col: 1 };
+        let transposed = Strided { start: 0, row: 1, col: width };
+        with_slice(x, |x| {
+            with_slice(&tile, |w| matmul((rows, n, width), 1.0, (x, flat(width)), (w, transposed), (&mut y, flat(n))))
+        })??;
+        Ok(y)
+    });
+    let products = products.collect::<Result<Vec<_>>>()?;
+    let mut y = Vec::with_capacity(rows * out);
+    for row in 0..rows {
+        for product in &products {
+            let n = product.len() / rows;
+            y.extend_from_slice(&product[row * n..(row + 1) * n]);
+        }
+    }
+    Ok(Tensor::from_vec(y, (rows, out), &Device::Cpu)?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use candle_core::Device;
 
     #[test]
     fn names_round_trip() {
@@ -116,9 +190,9 @@ mod tests {
 
     #[test]
     fn every_precision_multiplies_to_its_own_accuracy() {
-        // Weights in [−1, 1), x all ones over 256: sums of magnitude up to 16, errors as a share of that.
-        let weight: Vec<f32> = (0..4 * 256).map(|i| (i * 37 % 256) as f32 / 128.0 - 1.0).collect();
-        let weight = Tensor::from_vec(weight, (4, 256), &Device::Cpu).unwrap();
+        // Weights in [−1, 1), x all ones over 256: sums of magnitude up to 16, errors as a share of that. 600 rows are three tiles.
+        let weight: Vec<f32> = (0..600 * 256).map(|i| (i * 37 % 251) as f32 / 125.5 - 1.0).collect();
+        let weight = Tensor::from_vec(weight, (600, 256), &Device::Cpu).unwrap();
         let x = Tensor::ones((2, 256), DType::F32, &Device::Cpu).unwrap();
         let product = |precision| -> Vec<Vec<f32>> {
             Matrix::new(weight.clone(), precision).unwrap().forward(&x).unwrap().to_vec2().unwrap()
@@ -138,7 +212,8 @@ mod tests {
     #[test]
     fn a_width_that_does_not_fit_stays_f16() {
         let narrow = Tensor::ones((2, 64), DType::F32, &Device::Cpu).unwrap();
-        assert!(matches!(Matrix::new(narrow.clone(), Precision::Q4K).unwrap(), Matrix::F16(_)));
-        assert!(matches!(Matrix::new(narrow, Precision::Q8_0).unwrap(), Matrix::Quantised(_)));
+        // 2 x 64 weights: 2 bytes each, or 4 blocks of 32 in 34 bytes.
+        assert_eq!(Matrix::new(narrow.clone(), Precision::Q4K).unwrap().bytes(), 256);
+        assert_eq!(Matrix::new(narrow, Precision::Q8_0).unwrap().bytes(), 136);
     }
 }

@@ -12,11 +12,11 @@
 use crate::attention::{HeadMean, Heads, Probe, attend, attend_by_ops};
 use crate::config::{Config, Family};
 use crate::error::Result;
-use crate::kernels::{rotate, swiglu};
+use crate::kernels::{rotate, swiglu, with_slice};
 use crate::matrix::{Matrix, Precision};
 use crate::timing::Timing;
 use crate::weights::Weights;
-use candle_core::{DType, Device, Storage, Tensor};
+use candle_core::{DType, Device, Tensor};
 use candle_nn::ops::{rms_norm, silu};
 use candle_nn::rotary_emb::rope;
 use rayon::prelude::*;
@@ -358,15 +358,4 @@ fn indices(positions: impl Iterator<Item = usize>, device: &Device) -> Result<Te
     let positions: Vec<u32> = positions.map(|position| position as u32).collect();
     let n = positions.len();
     Ok(Tensor::from_vec(positions, n, device)?)
-}
-
-/// Reads a contiguous f32 tensor on the CPU where it lies.
-fn with_slice<T>(tensor: &Tensor, f: impl FnOnce(&[f32]) -> T) -> Result<T> {
-    let tensor = tensor.contiguous()?;
-    let (storage, layout) = tensor.storage_and_layout();
-    let Storage::Cpu(storage) = &*storage else {
-        return Err(candle_core::Error::Msg("a tensor of another device among the CPU's".into()).into());
-    };
-    let start = layout.start_offset();
-    Ok(f(&storage.as_slice::<f32>()?[start..start + layout.shape().elem_count()]))
 }

@@ -1,4 +1,4 @@
-//! One bidirectional transformer for both families.
+//! One bidirectional transformer for every family.
 //!
 //! ```text
 //! x = emb[ids]
@@ -10,7 +10,7 @@
 //! block only the asked rows have queries, an output projection and an MLP.
 
 use crate::config::{Config, Family};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::matrix::{Matrix, Precision};
 use crate::weights::Weights;
 use candle_core::{D, DType, Device, IndexOp, Tensor};
@@ -35,6 +35,8 @@ struct Block {
     q: Linear,         // hidden -> heads · dim
     k: Linear,         // hidden -> kv_heads · dim
     v: Linear,
+    q_norm: Option<Tensor>, // [dim], of each head, before its rotation
+    k_norm: Option<Tensor>,
     o: Linear,
     mlp_norm: Tensor,
     gate: Linear, // hidden -> mlp
@@ -83,6 +85,7 @@ impl Transformer {
             let weight = weights.get(&format!("{name}.weight"), &[out, input])?;
             Ok(Linear { weight: Matrix::new(weight, precision)?, bias })
         };
+        let qk_norm = |name: String| config.qk_norm.then(|| weights.get(&name, &[head_dim])).transpose();
         let block = |i: usize| -> Result<Block> {
             let name = |leaf: &str| format!("{}.{i}.{leaf}", names.blocks);
             let bias = config.qkv_bias;
@@ -91,7 +94,9 @@ impl Transformer {
                 q: linear(name(names.q), heads * head_dim, hidden, bias)?,
                 k: linear(name(names.k), kv_heads * head_dim, hidden, bias)?,
                 v: linear(name(names.v), kv_heads * head_dim, hidden, bias)?,
-                o: linear(name(names.o), hidden, heads * head_dim, false)?,
+                q_norm: qk_norm(name(names.q_norm))?,
+                k_norm: qk_norm(name(names.k_norm))?,
+                o: linear(name(names.o), hidden, heads * head_dim, config.o_bias)?,
                 mlp_norm: weights.get(&name(names.mlp_norm), &[hidden])?,
                 gate: linear(name(names.gate), mlp, hidden, false)?,
                 up: linear(name(names.up), mlp, hidden, false)?,
@@ -99,6 +104,9 @@ impl Transformer {
             })
         };
         let embedding = weights.get(names.embedding, &[vocab, hidden])?;
+        if config.tied {
+            check_tied(&embedding, weights.get(names.head, &[vocab, hidden]), names.head)?;
+        }
         // Looked up, not multiplied with: half precision is as small as it gets.
         let embedding = if precision == Precision::F32 { embedding } else { embedding.to_dtype(DType::F16)? };
         let head = weights.get(if config.tied { names.embedding } else { names.head }, &[vocab, hidden])?;
@@ -173,13 +181,18 @@ impl Transformer {
         let h = rms_norm(x, &block.attn_norm, self.config.rms_eps as f32)?;
         let all = queries.len() == length;
         let h_q = if all { h.clone() } else { h.index_select(&indices(queries.iter().copied())?, 0)? };
-        let split = |t: Tensor, n: usize| -> Result<Tensor> {
+        let split = |t: Tensor, n: usize, norm: &Option<Tensor>| -> Result<Tensor> {
             let rows = t.dim(0)?;
-            Ok(t.reshape((1, rows, n, head_dim))?.transpose(1, 2)?.contiguous()?) // [1, n, rows, dim]
+            let t = t.reshape((1, rows, n, head_dim))?.transpose(1, 2)?.contiguous()?; // [1, n, rows, dim]
+            Ok(match norm {
+                Some(norm) => rms_norm(&t, norm, self.config.rms_eps as f32)?,
+                None => t,
+            })
         };
-        let q = rotary.apply(&split(block.q.forward(&h_q)?, heads)?, queries)?;
-        let k = rotary.apply(&split(block.k.forward(&h)?, kv_heads)?, &(0..length).collect::<Vec<_>>())?;
-        let v = split(block.v.forward(&h)?, kv_heads)?;
+        let q = rotary.apply(&split(block.q.forward(&h_q)?, heads, &block.q_norm)?, queries)?;
+        let k = split(block.k.forward(&h)?, kv_heads, &block.k_norm)?;
+        let k = rotary.apply(&k, &(0..length).collect::<Vec<_>>())?;
+        let v = split(block.v.forward(&h)?, kv_heads, &None)?;
         let scale = 1.0 / (head_dim as f64).sqrt();
         let group = heads / kv_heads;
         let mut mixed = Vec::with_capacity(heads);
@@ -280,6 +293,8 @@ struct Names {
     q: &'static str,
     k: &'static str,
     v: &'static str,
+    q_norm: &'static str,
+    k_norm: &'static str,
     o: &'static str,
     mlp_norm: &'static str,
     gate: &'static str,
@@ -300,6 +315,9 @@ impl Names {
                 q: "q_proj",
                 k: "k_proj",
                 v: "v_proj",
+                // Never asked for: `attention_layer_norm` is refused.
+                q_norm: "q_norm.weight",
+                k_norm: "k_norm.weight",
                 o: "attn_out",
                 mlp_norm: "ff_norm.weight",
                 gate: "ff_proj",
@@ -308,13 +326,15 @@ impl Names {
                 norm: "model.transformer.ln_f.weight",
                 head: "model.transformer.ff_out.weight",
             },
-            Family::Dream => &Names {
+            Family::Dream | Family::Qwen => &Names {
                 embedding: "model.embed_tokens.weight",
                 blocks: "model.layers",
                 attn_norm: "input_layernorm.weight",
                 q: "self_attn.q_proj",
                 k: "self_attn.k_proj",
                 v: "self_attn.v_proj",
+                q_norm: "self_attn.q_norm.weight",
+                k_norm: "self_attn.k_norm.weight",
                 o: "self_attn.o_proj",
                 mlp_norm: "post_attention_layernorm.weight",
                 gate: "mlp.gate_proj",
@@ -324,6 +344,19 @@ impl Names {
                 head: "lm_head.weight",
             },
         }
+    }
+}
+
+/// That a head which is stored although it is tied is the embedding. dllm's Qwen checkpoints store one of their own, and which of
+/// the two is meant differs between versions of transformers.
+fn check_tied(embedding: &Tensor, head: Result<Tensor>, name: &str) -> Result<()> {
+    let head = match head {
+        Err(Error::Missing { .. }) => return Ok(()),
+        head => head?,
+    };
+    match head.ne(embedding)?.max_all()?.to_scalar::<u8>()? {
+        0 => Ok(()),
+        _ => Err(Error::NotTied { name: name.into() }),
     }
 }
 

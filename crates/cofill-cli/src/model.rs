@@ -169,7 +169,10 @@ impl Model {
                 text.split_whitespace().map(token).collect()
             }
             Kind::Checkpoint(checkpoint) => match &checkpoint.tokenizer {
-                Ok(tokenizer) => Ok(tokenizer.encode(text)?),
+                Ok(tokenizer) => {
+                    tokenizer.check_mask(checkpoint.model.mask_id())?;
+                    Ok(tokenizer.encode(text)?)
+                }
                 Err(error) => Err(Fail::request(format!("{error}; give token ids with --tokens or --prompt-tokens"))),
             },
         }

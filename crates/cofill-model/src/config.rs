@@ -285,8 +285,11 @@ impl Fields {
 
     /// `rope_theta`, or since transformers 5 `rope_parameters` with it inside. Scaled angles are refused in both.
     fn rope_theta(&self) -> Result<f64> {
-        if !self.has("rope_parameters") {
+        let new = self.has("rope_parameters");
+        if !new || self.has("rope_scaling") {
             self.demand("rope_scaling", Value::Null)?;
+        }
+        if !new {
             return self.number("rope_theta");
         }
         let Value::Object(map) = self.get("rope_parameters")?.clone() else {

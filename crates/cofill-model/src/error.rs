@@ -59,6 +59,34 @@ pub enum Error {
         /// What the checkpoint's tokenizer says, if it does.
         tokenizers: Option<u32>,
     },
+    /// A tokenizer that does not know the model's mask.
+    #[error(
+        "`{}`: the tokenizer has no token with id {id}, which config.json gives as `mask_token_id`; take the tokenizer from the same \
+         checkpoint or correct that id, or give token ids instead of text",
+        path.display()
+    )]
+    NoMaskToken {
+        /// The folder.
+        path: PathBuf,
+        /// What the configuration says.
+        id: u32,
+    },
+    /// A tokenizer that calls another token the mask.
+    #[error(
+        "`{}`: `mask_token` is `{token}`, which has id {given}, but config.json gives {id} as `mask_token_id`; correct the one that is \
+         wrong, or give token ids instead of text",
+        path.display()
+    )]
+    OtherMask {
+        /// `tokenizer_config.json`.
+        path: PathBuf,
+        /// The token's text.
+        token: String,
+        /// Its id.
+        given: u32,
+        /// What the configuration says.
+        id: u32,
+    },
     /// A head that is said to be the embedding, and is not.
     #[error(
         "config.json says that the embeddings are tied, but the checkpoint has a tensor `{name}` that differs from them; set the \

@@ -19,5 +19,8 @@ mod texts;
 // LLaDA and Dream checkpoints from the command line, against the shared goldens.
 mod checkpoints;
 
+// A tiny Qwen checkpoint from the command line: masks, beginnings, times.
+mod qwen;
+
 // The README's console examples, run as they stand there.
 mod readme;

@@ -22,7 +22,7 @@ mod trajectories;
 // Damaged files and impossible questions: one clear error each, never a panic.
 mod faults;
 
-// What Qwen configurations leave out, and what of them is not computed.
+// What Qwen configurations leave out, what of them is not computed, and tokenizers that know another mask or none.
 mod qwen_faults;
 
 // Anything at all as a config, an index or a header: refused or loaded, never a panic.

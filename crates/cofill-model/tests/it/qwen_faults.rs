@@ -1,6 +1,6 @@
 use crate::checkpoint::{Checkpoint, Folder, TINY, Tensor};
 use crate::faults::{config_refusal, refusal, refused};
-use cofill_model::{Error, Model};
+use cofill_model::{Error, Model, Tokenizer};
 use serde_json::{Value, json};
 
 #[test]
@@ -89,6 +89,34 @@ fn a_config_without_a_mask_says_what_to_add() {
         refused!(refusal(&folder), NoMaskId, path, ["add \"mask_token_id\": 50, which is the tokenizer's mask token"]);
         refused!(config_refusal(&checkpoint.with("mask_token_id", Value::Null)), NoMaskId, "x/config.json", ["add"]);
     }
+}
+
+/// What the tokenizer in a folder has against the mask `id`.
+fn mask_refusal(folder: &Folder, id: u32) -> Error {
+    Tokenizer::load(folder.path()).unwrap().check_mask(id).unwrap_err()
+}
+
+#[test]
+fn a_tokenizer_without_a_mask_token() {
+    let folder = Folder::new();
+    let accepts = |id| Tokenizer::load(folder.path()).unwrap().check_mask(id).is_ok();
+    // Words 0 to 49, and the mask.
+    put_tokenizer(&folder, 50, Some("<|mask|>"));
+    assert!(accepts(50));
+    for id in [49, 51] {
+        let words = format!("`mask_token` is `<|mask|>`, which has id 50, but config.json gives {id}");
+        refused!(mask_refusal(&folder, id), OtherMask, folder.join("tokenizer_config.json"), [&words, "token ids"]);
+    }
+    // LLaDA names no mask there: the configuration's id counts, and there is a token with it.
+    put_tokenizer(&folder, 50, None);
+    assert!(accepts(50));
+    for id in [51, u32::MAX] {
+        let words = format!("no token with id {id}, which config.json gives as `mask_token_id`");
+        refused!(mask_refusal(&folder, id), NoMaskToken, folder.path(), [&words, "the same checkpoint", "token ids"]);
+    }
+    // Without `tokenizer_config.json` the same.
+    folder.remove("tokenizer_config.json");
+    assert!(accepts(50) && !accepts(51));
 }
 
 /// Words `w0`, `w1` and so on, `<|mask|>` as an added token with this id, and what `tokenizer_config.json` calls the mask.

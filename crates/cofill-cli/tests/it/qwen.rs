@@ -1,0 +1,98 @@
+use crate::run::{Ran, run_with, scratch};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+/// A copy of a tiny Qwen checkpoint (`fixtures/qwen`) with a tokenizer of its own, in a folder of the test's name.
+struct Checkpoint(PathBuf);
+
+/// The fixture's mask and end of text.
+const MASK: usize = 37;
+const EOS: usize = 38;
+
+impl Checkpoint {
+    fn new(test: &str) -> Checkpoint {
+        let dir = scratch(&format!("qwen-{test}"));
+        std::fs::create_dir_all(&dir).unwrap();
+        let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/qwen/qwen3");
+        for file in ["config.json", "model.safetensors"] {
+            std::fs::copy(fixture.join(file), dir.join(file)).unwrap();
+        }
+        // Words w0 to w35, and the specials.
+        let words: serde_json::Map<String, Value> = (0..36).map(|i| (format!("w{i}"), json!(i))).collect();
+        let added = |id: usize, content: &str| {
+            json!({"id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false,
+                "normalized": false, "special": true})
+        };
+        let checkpoint = Checkpoint(dir);
+        checkpoint.put(
+            "tokenizer.json",
+            &json!({
+                "version": "1.0", "truncation": null, "padding": null, "normalizer": null, "post_processor": null,
+                "decoder": null, "pre_tokenizer": {"type": "WhitespaceSplit"},
+                "added_tokens": [added(36, "<begin>"), added(MASK, "<mask>"), added(EOS, "<end>")],
+                "model": {"type": "WordLevel", "vocab": words, "unk_token": "w0"}
+            }),
+        );
+        checkpoint.put("tokenizer_config.json", &json!({"mask_token": "<mask>", "eos_token": "<end>"}));
+        checkpoint
+    }
+
+    fn put(&self, file: &str, json: &Value) {
+        std::fs::write(self.0.join(file), json.to_string()).unwrap();
+    }
+
+    /// Sets a field of the configuration, or takes it out.
+    fn config(&self, field: &str, value: Option<Value>) {
+        let mut config: Value = serde_json::from_slice(&std::fs::read(self.0.join("config.json")).unwrap()).unwrap();
+        match value {
+            Some(value) => config[field] = value,
+            None => _ = config.as_object_mut().unwrap().remove(field),
+        }
+        self.put("config.json", &config);
+    }
+
+    fn generate(&self, args: &[&str]) -> Ran {
+        let dir = self.0.display().to_string();
+        run_with(&[&["generate", "-m", &dir], args].concat(), "")
+    }
+}
+
+#[test]
+fn a_qwen_checkpoint_answers_text() {
+    let qwen = Checkpoint::new("answers");
+    let text = qwen.generate(&["w1 w2", "-n", "4", "--json"]).is_fine().json();
+    let ids = qwen.generate(&["--prompt-tokens", "1,2", "-n", "4", "--json"]).is_fine().json();
+    assert_eq!((&text["tokens"], &text["text"]), (&ids["tokens"], &ids["text"]));
+    assert!(qwen.generate(&["--template", "w1 [MASK:2] w9"]).is_fine().stdout.starts_with("w1 "));
+}
+
+#[test]
+fn a_config_that_lacks_its_mask_says_what_to_add() {
+    let qwen = Checkpoint::new("no-mask-id");
+    qwen.config("mask_token_id", None);
+    qwen.generate(&["w1", "-n", "2"]).is_refused(&[
+        "config.json",
+        "`mask_token_id` is missing",
+        "\"mask_token_id\": 37",
+    ]);
+    qwen.config("mask_token_id", Some(json!(MASK)));
+    qwen.config("block_size", Some(json!(4)));
+    qwen.generate(&["w1", "-n", "2"]).is_refused(&["config.json", "`block_size` is `4`", "block-causal"]);
+}
+
+#[test]
+fn text_needs_a_tokenizer_that_knows_the_mask() {
+    let qwen = Checkpoint::new("masks");
+    qwen.put("tokenizer_config.json", &json!({"mask_token": "<begin>"}));
+    for args in [["w1", "-n2"], ["--template", "w1 [MASK:2]"]] {
+        qwen.generate(&args).is_refused(&["tokenizer_config.json", "`<begin>`, which has id 36", "37", "token ids"]);
+    }
+    // The model's last id has no token.
+    qwen.put("tokenizer_config.json", &json!({}));
+    qwen.config("mask_token_id", Some(json!(39)));
+    qwen.generate(&["w1", "-n", "2"]).is_refused(&["no token with id 39", "`mask_token_id`", "token ids"]);
+    // Ids need no tokenizer, and a mask that only the configuration names is fine.
+    qwen.generate(&["--tokens", "1,M,M"]).is_fine();
+    qwen.config("mask_token_id", Some(json!(MASK)));
+    qwen.generate(&["w1", "-n", "2"]).is_fine();
+}

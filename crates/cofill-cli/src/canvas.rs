@@ -15,6 +15,10 @@ pub(crate) struct CanvasArgs {
     /// Put the prompt through the checkpoint's chat template.
     #[arg(long, requires = "prompt")]
     chat: bool,
+    /// Begin with the tokenizer's beginning-of-text token, unless the prompt does so already (Dream's Base evals do; the chat
+    /// template of LLaDA has it).
+    #[arg(long, conflicts_with = "tokens")]
+    bos: bool,
     /// The prompt, as token ids: 1,2,3.
     #[arg(long, value_name = "IDS", conflicts_with = "prompt")]
     prompt_tokens: Option<String>,
@@ -34,9 +38,11 @@ impl CanvasArgs {
             let tokens = parse_ids("--tokens", ids, Some(mask_id))?;
             return Ok((self.check(tokens, 0, model)?, 0));
         }
+        let bos = if self.bos { Some(model.bos()?) } else { None };
         if let Some(template) = &self.template {
-            let tokens = parse_template(template, model)?;
-            return Ok((self.check(tokens, 0, model)?, 0));
+            let tokens = begin(bos, parse_template(template, model)?);
+            // The beginning of text is no answer, and in some vocabularies it is the end of text as well.
+            return Ok((self.check(tokens, 0, model)?, usize::from(bos.is_some())));
         }
         let prompt = match (&self.prompt_tokens, &self.prompt) {
             (Some(ids), _) => parse_ids("--prompt-tokens", ids, None)?,
@@ -48,6 +54,7 @@ impl CanvasArgs {
             let remedy = "give the whole canvas with --tokens and M";
             return Err(Fail::request(format!("the prompt contains {mask_id}, which is the mask; {remedy}")));
         }
+        let prompt = begin(bos, prompt);
         let start = prompt.len();
         Ok((self.check(prompt, self.length, model)?, start))
     }
@@ -62,6 +69,14 @@ impl CanvasArgs {
         }
         tokens.resize(length, mask_id);
         Ok(Canvas::new(tokens, mask_id))
+    }
+}
+
+/// `tokens` after `bos`, which is never there twice.
+fn begin(bos: Option<TokenId>, tokens: Vec<TokenId>) -> Vec<TokenId> {
+    match bos {
+        Some(bos) if tokens.first() != Some(&bos) => [vec![bos], tokens].concat(),
+        _ => tokens,
     }
 }
 

@@ -96,3 +96,41 @@ fn text_needs_a_tokenizer_that_knows_the_mask() {
     qwen.config("mask_token_id", Some(json!(MASK)));
     qwen.generate(&["w1", "-n", "2"]).is_fine();
 }
+
+#[test]
+fn a_beginning_of_text_stands_there_once() {
+    let qwen = Checkpoint::new("bos");
+    let tokens = |args: &[&str], n: usize| -> Vec<u64> {
+        let answer = qwen.generate(&[args, &["--json"]].concat()).is_fine().json();
+        serde_json::from_value::<Vec<u64>>(answer["tokens"].clone()).unwrap()[..n].to_vec()
+    };
+    qwen.generate(&["w1", "--bos"]).is_refused(&["tokenizer_config.json", "names no `bos_token`", "leave out --bos"]);
+    // The tokenizer's counts, whatever the configuration says; the template has it already.
+    qwen.config("bos_token_id", Some(json!(35)));
+    let chat = "{{ bos_token }} {{ messages[0].content }}";
+    qwen.put("tokenizer_config.json", &json!({"bos_token": "<begin>", "chat_template": chat}));
+    assert_eq!(tokens(&["w1 w2", "-n", "2"], 2), [1, 2]);
+    assert_eq!(tokens(&["w1 w2", "-n", "2", "--bos"], 3), [36, 1, 2]);
+    assert_eq!(tokens(&["<begin> w1 w2", "-n", "2", "--bos"], 3), [36, 1, 2]);
+    assert_eq!(tokens(&["w1 w2", "-n", "2", "--bos", "--chat"], 3), [36, 1, 2]);
+    assert_eq!(tokens(&["--prompt-tokens", "1,2", "-n", "2", "--bos"], 3), [36, 1, 2]);
+    assert_eq!(tokens(&["--template", "[MASK:2] w3", "--bos"], 1), [36]);
+    assert_eq!(tokens(&["--template", "[MASK:2] w3", "--bos"], 4)[3], 3);
+    // A model with a shift cannot fill position 0; a beginning is all it needs.
+    qwen.config("right_shift_logits", Some(json!(true)));
+    qwen.generate(&["-n", "3"]).is_refused(&["position 0 is masked"]);
+    assert_eq!(tokens(&["-n", "3", "--bos"], 1), [36]);
+    qwen.generate(&["--tokens", "1,M", "--bos"]).is_refused(&["cannot be used with"]);
+    run_with(&["generate", "--bos"], "").is_refused(&["--bos", "toy"]);
+    std::fs::remove_file(qwen.0.join("tokenizer.json")).unwrap();
+    qwen.generate(&["--prompt-tokens", "1", "--bos"]).is_refused(&["--bos", "tokenizer"]);
+}
+
+#[test]
+fn a_beginning_that_is_also_the_end_cuts_nothing() {
+    let qwen = Checkpoint::new("bos-is-eos");
+    qwen.put("tokenizer_config.json", &json!({"bos_token": "<end>"}));
+    let answer = qwen.generate(&["--template", "[MASK:1] w3", "--bos", "--json"]).is_fine().json();
+    assert_eq!(answer["tokens"][0], EOS);
+    assert!(answer["text"].as_str().unwrap().ends_with("w3"), "{answer}");
+}

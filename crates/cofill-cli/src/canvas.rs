@@ -15,8 +15,7 @@ pub(crate) struct CanvasArgs {
     /// Put the prompt through the checkpoint's chat template.
     #[arg(long, requires = "prompt")]
     chat: bool,
-    /// Begin with the tokenizer's beginning-of-text token, unless the prompt does so already (Dream's Base evals do; the chat
-    /// template of LLaDA has it).
+    /// Begin with the tokenizer's beginning-of-text token, unless the prompt has it already (as LLaDA's chat template does).
     #[arg(long, conflicts_with = "tokens")]
     bos: bool,
     /// The prompt, as token ids: 1,2,3.
@@ -31,18 +30,17 @@ pub(crate) struct CanvasArgs {
 }
 
 impl CanvasArgs {
-    /// The canvas, and where its answer starts: 0 when masks may stand anywhere.
-    pub(crate) fn build(&self, model: &mut Model) -> Done<(Canvas, usize)> {
+    /// The canvas.
+    pub(crate) fn build(&self, model: &mut Model) -> Done<Canvas> {
         let mask_id = model.mask_id();
         if let Some(ids) = &self.tokens {
             let tokens = parse_ids("--tokens", ids, Some(mask_id))?;
-            return Ok((self.check(tokens, 0, model)?, 0));
+            return self.check(tokens, 0, model);
         }
         let bos = if self.bos { Some(model.bos()?) } else { None };
         if let Some(template) = &self.template {
             let tokens = begin(bos, parse_template(template, model)?);
-            // The beginning of text is no answer, and in some vocabularies it is the end of text as well.
-            return Ok((self.check(tokens, 0, model)?, usize::from(bos.is_some())));
+            return self.check(tokens, 0, model);
         }
         let prompt = match (&self.prompt_tokens, &self.prompt) {
             (Some(ids), _) => parse_ids("--prompt-tokens", ids, None)?,
@@ -54,9 +52,7 @@ impl CanvasArgs {
             let remedy = "give the whole canvas with --tokens and M";
             return Err(Fail::request(format!("the prompt contains {mask_id}, which is the mask; {remedy}")));
         }
-        let prompt = begin(bos, prompt);
-        let start = prompt.len();
-        Ok((self.check(prompt, self.length, model)?, start))
+        self.check(begin(bos, prompt), self.length, model)
     }
 
     /// Adds `masks` and refuses what the model cannot hold or does not know.

@@ -7,6 +7,7 @@ mod fail;
 mod generate;
 mod model;
 mod probe;
+mod progress;
 mod samplers;
 mod select;
 mod show;

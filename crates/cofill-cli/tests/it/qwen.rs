@@ -60,9 +60,8 @@ impl Checkpoint {
 #[test]
 fn a_qwen_checkpoint_answers_text() {
     let qwen = Checkpoint::new("answers");
-    let text = qwen.generate(&["w1 w2", "-n", "4", "--json"]).is_fine().json();
-    let ids = qwen.generate(&["--prompt-tokens", "1,2", "-n", "4", "--json"]).is_fine().json();
-    assert_eq!((&text["tokens"], &text["text"]), (&ids["tokens"], &ids["text"]));
+    let text = qwen.generate(&["w1 w2", "-n", "4", "--json"]).is_fine().timeless();
+    assert_eq!(text, qwen.generate(&["--prompt-tokens", "1,2", "-n", "4", "--json"]).is_fine().timeless());
     assert!(qwen.generate(&["--template", "w1 [MASK:2] w9"]).is_fine().stdout.starts_with("w1 "));
 }
 
@@ -133,4 +132,21 @@ fn a_beginning_that_is_also_the_end_cuts_nothing() {
     let answer = qwen.generate(&["--template", "[MASK:1] w3", "--bos", "--json"]).is_fine().json();
     assert_eq!(answer["tokens"][0], EOS);
     assert!(answer["text"].as_str().unwrap().ends_with("w3"), "{answer}");
+}
+
+#[test]
+fn use_ends_with_the_text_and_leaves_out_what_was_given() {
+    let qwen = Checkpoint::new("useful");
+    let canvas = ["--tokens", "1,38,M,M,38,M,2,M", "--json"];
+    let answer = qwen.generate(&canvas).is_fine().json();
+    let tokens: Vec<usize> = serde_json::from_value(answer["tokens"].clone()).unwrap();
+    let filled = [2, 3, 5, 7];
+    assert!(!filled.iter().any(|&at| tokens[at] == EOS), "the given ends are the only ones: {tokens:?}");
+    assert_eq!(answer["useful_tokens"], 4);
+    assert!(answer["text"].as_str().unwrap().contains("w2"), "a given end of text cuts nothing: {answer}");
+    // Whatever is filled in first is the end of text now: nothing before it, and what follows is of no use.
+    qwen.config("eos_token_id", Some(json!(tokens[2])));
+    let answer = qwen.generate(&canvas).is_fine().json();
+    assert_eq!((&answer["tokens"], &answer["useful_tokens"]), (&json!(tokens), &json!(0)));
+    assert_eq!((&answer["text"], &answer["tokens_per_forward"]), (&json!("w1"), &json!(2.0)));
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// The models that can be named.
 pub(crate) const NAMES: &str =
-    "`toy` (a known joint distribution over short sentences), or a LLaDA or Dream checkpoint folder";
+    "`toy` (a known joint distribution over short sentences), or the folder of a LLaDA, Dream or A2D-Qwen checkpoint";
 
 /// A loaded model.
 pub(crate) struct Model {

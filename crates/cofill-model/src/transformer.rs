@@ -347,8 +347,8 @@ impl Names {
     }
 }
 
-/// That a head which is stored although it is tied is the embedding. dllm's Qwen checkpoints store one of their own, and which of
-/// the two is meant differs between versions of transformers.
+/// That a head which is stored although it is tied is the embedding. dllm converts tied Qwen models into ones that store a head, so
+/// the two can contradict each other, and nobody but the checkpoint's author knows which is meant.
 fn check_tied(embedding: &Tensor, head: Result<Tensor>, name: &str) -> Result<()> {
     let head = match head {
         Err(Error::Missing { .. }) => return Ok(()),

@@ -123,7 +123,7 @@ fn both_spellings_of_theta_are_one() {
 
 #[test]
 fn a_stored_head_must_agree_with_its_tie() {
-    // Weights of an untied model whose configuration says that they are tied: as published, and nobody can tell what is meant.
+    // Weights of an untied model whose configuration says that they are tied: nobody can tell which is meant.
     let mut said = config("qwen3");
     said["tie_word_embeddings"] = json!(true);
     let Err(error) = Model::load(folder("qwen3", &said).path()) else { panic!("it loads") };

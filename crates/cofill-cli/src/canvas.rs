@@ -15,6 +15,9 @@ pub(crate) struct CanvasArgs {
     /// Put the prompt through the checkpoint's chat template.
     #[arg(long, requires = "prompt")]
     chat: bool,
+    /// Begin with the tokenizer's beginning-of-text token, unless the prompt has it already (as LLaDA's chat template does).
+    #[arg(long, conflicts_with = "tokens")]
+    bos: bool,
     /// The prompt, as token ids: 1,2,3.
     #[arg(long, value_name = "IDS", conflicts_with = "prompt")]
     prompt_tokens: Option<String>,
@@ -27,16 +30,17 @@ pub(crate) struct CanvasArgs {
 }
 
 impl CanvasArgs {
-    /// The canvas, and where its answer starts: 0 when masks may stand anywhere.
-    pub(crate) fn build(&self, model: &mut Model) -> Done<(Canvas, usize)> {
+    /// The canvas.
+    pub(crate) fn build(&self, model: &mut Model) -> Done<Canvas> {
         let mask_id = model.mask_id();
         if let Some(ids) = &self.tokens {
             let tokens = parse_ids("--tokens", ids, Some(mask_id))?;
-            return Ok((self.check(tokens, 0, model)?, 0));
+            return self.check(tokens, 0, model);
         }
+        let bos = if self.bos { Some(model.bos()?) } else { None };
         if let Some(template) = &self.template {
-            let tokens = parse_template(template, model)?;
-            return Ok((self.check(tokens, 0, model)?, 0));
+            let tokens = begin(bos, parse_template(template, model)?);
+            return self.check(tokens, 0, model);
         }
         let prompt = match (&self.prompt_tokens, &self.prompt) {
             (Some(ids), _) => parse_ids("--prompt-tokens", ids, None)?,
@@ -48,8 +52,7 @@ impl CanvasArgs {
             let remedy = "give the whole canvas with --tokens and M";
             return Err(Fail::request(format!("the prompt contains {mask_id}, which is the mask; {remedy}")));
         }
-        let start = prompt.len();
-        Ok((self.check(prompt, self.length, model)?, start))
+        self.check(begin(bos, prompt), self.length, model)
     }
 
     /// Adds `masks` and refuses what the model cannot hold or does not know.
@@ -62,6 +65,14 @@ impl CanvasArgs {
         }
         tokens.resize(length, mask_id);
         Ok(Canvas::new(tokens, mask_id))
+    }
+}
+
+/// `tokens` after `bos`, which is never there twice.
+fn begin(bos: Option<TokenId>, tokens: Vec<TokenId>) -> Vec<TokenId> {
+    match bos {
+        Some(bos) if tokens.first() != Some(&bos) => [vec![bos], tokens].concat(),
+        _ => tokens,
     }
 }
 

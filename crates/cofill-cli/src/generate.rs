@@ -3,15 +3,17 @@
 use crate::canvas::CanvasArgs;
 use crate::fail::{Done, Fail};
 use crate::model::{Model, NAMES};
+use crate::progress::Progress;
 use crate::show::{Show, count};
 use anyhow::Context;
 use cofill::trace::{End, Header, TraceWriter, VERSION};
 use cofill::{Canvas, Decode, Finish, Proposal, SamplerSpec, Schedule, Step, Style, TokenId};
 use cofill_model::Precision;
 use serde::Serialize;
+use std::fmt;
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -74,9 +76,13 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Done {
-    let mut model = Model::load(&args.model, args.dtype)?;
+    let mut meter = Meter::default();
+    let mut model = {
+        let _line = (!args.show && Path::new(&args.model).exists()).then(|| Progress::loading(&args.model));
+        meter.load.time(|| Model::load(&args.model, args.dtype))?
+    };
     model.configure(args.cfg, args.attention_of_source)?;
-    let (canvas, answer_start) = args.canvas.build(&mut model)?;
+    let canvas = args.canvas.build(&mut model)?;
     let start = canvas.clone();
     let pieces: Vec<String> = start.tokens().iter().map(|&token| model.piece(token)).collect();
     let proposal = proposal(args, &model);
@@ -87,9 +93,9 @@ pub(crate) fn run(args: &Args) -> Done {
     }
     let mut trace = args.trace.as_ref().map(|path| open_trace(args, path, &start, &pieces)).transpose()?;
     let mut show = args.show.then(|| Show::new(&start, &pieces));
+    let progress = (!args.show).then(|| Progress::filling(start.n_masked()));
 
     let mut steps = Vec::new();
-    let mut meter = Meter::default();
     while let Some(query) = decode.query() {
         let predictions = meter.model.time(|| model.denoiser().denoise(&[query]))?;
         let prediction = predictions.first().context("the model answered no prediction").map_err(Fail::Run)?;
@@ -105,11 +111,15 @@ pub(crate) fn run(args: &Args) -> Done {
             trace.step(&step)?;
         }
         steps.push(step);
+        if let Some(progress) = &progress {
+            progress.step(start.n_masked() - decode.canvas().n_masked(), decode.nfe());
+        }
     }
+    drop(progress);
     if let Some(trace) = trace {
         trace.end(&End { nfe: decode.nfe(), tokens: decode.canvas().tokens().to_vec() })?;
     }
-    report(args, &model, &decode, &start, answer_start, &steps, &meter)
+    report(args, &model, &decode, &start, &steps, &meter)
 }
 
 /// How tokens are proposed.
@@ -148,6 +158,7 @@ fn open_trace(args: &Args, path: &PathBuf, start: &Canvas, pieces: &[String]) ->
 /// Where the time went.
 #[derive(Default)]
 struct Meter {
+    load: Stopwatch,
     model: Stopwatch,
     sampler: Stopwatch,
 }
@@ -163,35 +174,50 @@ impl Stopwatch {
         done
     }
 
-    fn ms(&self) -> f64 {
-        self.0.as_secs_f64() * 1e3
+    fn seconds(&self) -> f64 {
+        self.0.as_secs_f64()
+    }
+}
+
+impl fmt::Display for Stopwatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.seconds() {
+            s if s >= 1.0 => write!(f, "{s:.2} s"),
+            s => write!(f, "{:.2} ms", s * 1e3),
+        }
     }
 }
 
 /// The answer on stdout, the meter on stderr.
-fn report(
-    args: &Args,
-    model: &Model,
-    decode: &Decode,
-    start: &Canvas,
-    answer_start: usize,
-    steps: &[Step],
-    meter: &Meter,
-) -> Done {
+fn report(args: &Args, model: &Model, decode: &Decode, start: &Canvas, steps: &[Step], meter: &Meter) -> Done {
     let tokens = decode.canvas().tokens();
-    // For people the text ends at end of text or at a stop string; the tokens are all there.
-    let ends = |token: &TokenId| Some(*token) == model.eos_id();
-    let end = tokens[answer_start..].iter().position(ends).map_or(tokens.len(), |at| answer_start + at);
+    // For people the text ends at end of text or at a stop string; the tokens are all there. What was given ends nothing: Qwen's
+    // end of text also closes the turns of a chat.
+    let ends = |&at: &usize| start.is_masked(at) && Some(tokens[at]) == model.eos_id();
+    let end = (0..tokens.len()).find(ends).unwrap_or(tokens.len());
     let mut text = model.text(&tokens[..end])?;
     for stop in &args.stop {
         text.truncate(text.find(stop.as_str()).unwrap_or(text.len()));
     }
+    let filled = start.n_masked() - decode.canvas().n_masked();
+    let per_forward = filled as f64 / decode.nfe().max(1) as f64;
+    // Tokens after the end of text are work, but not use.
+    let useful = (0..end).filter(|&at| start.is_masked(at) && !decode.canvas().is_masked(at)).count();
+    let per_second = useful as f64 / (meter.model.seconds() + meter.sampler.seconds()).max(1e-9);
     let mut out = std::io::stdout().lock();
     if args.json {
         let answer = Answer {
             tokens,
             text: &text,
             nfe: decode.nfe(),
+            tokens_per_forward: per_forward,
+            useful_tokens: useful,
+            useful_tokens_per_second: per_second,
+            seconds: Seconds {
+                load: meter.load.seconds(),
+                model: meter.model.seconds(),
+                sampler: meter.sampler.seconds(),
+            },
             finish: if decode.finish() == Some(Finish::Capped) { "capped" } else { "complete" },
             model: &model.name,
             sampler: &args.sampler,
@@ -201,19 +227,15 @@ fn report(
     } else {
         writeln!(out, "{text}")?;
     }
-    let filled = start.n_masked() - decode.canvas().n_masked();
-    // Tokens after the end of text are work, but not use.
-    let useful = filled.saturating_sub(tokens.len() - end);
-    let per_forward = filled as f64 / decode.nfe().max(1) as f64;
     let _ = writeln!(
         anstream::stderr(),
-        "{}  {} in {}, {per_forward:.2} per forward; {:.1} useful tokens/s; model {:.2} ms, sampler {:.2} ms",
+        "{}  {} in {}, {per_forward:.2} per forward; {per_second:.1} useful tokens/s; load {}, model {}, sampler {}",
         args.sampler,
         count(filled, "token"),
         count(decode.nfe(), "forward"),
-        useful as f64 / (meter.model.ms() + meter.sampler.ms()).max(1e-6) * 1e3,
-        meter.model.ms(),
-        meter.sampler.ms(),
+        meter.load,
+        meter.model,
+        meter.sampler,
     );
     if decode.finish() == Some(Finish::Capped) {
         let left = decode.canvas().n_masked();
@@ -229,10 +251,22 @@ struct Answer<'a> {
     tokens: &'a [TokenId],
     text: &'a str,
     nfe: usize,
+    tokens_per_forward: f64,
+    useful_tokens: usize,
+    useful_tokens_per_second: f64,
+    seconds: Seconds,
     finish: &'static str,
     model: &'a str,
     sampler: &'a SamplerSpec,
     steps: Vec<StepAnswer<'a>>,
+}
+
+/// Where the time went; with the rate it makes, the only part of an answer that differs from run to run.
+#[derive(Serialize)]
+struct Seconds {
+    load: f64,
+    model: f64,
+    sampler: f64,
 }
 
 /// One step of `--json`; the whole story is in `--trace`.

@@ -8,6 +8,7 @@ mod fail;
 mod generate;
 mod model;
 mod probe;
+mod progress;
 mod samplers;
 mod select;
 mod show;

@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// The models that can be named.
 pub(crate) const NAMES: &str =
-    "`toy` (a known joint distribution over short sentences), or a LLaDA or Dream checkpoint folder";
+    "`toy` (a known joint distribution over short sentences), or the folder of a LLaDA, Dream or A2D-Qwen checkpoint";
 
 /// A loaded model.
 pub(crate) struct Model {
@@ -116,6 +116,21 @@ impl Model {
         }
     }
 
+    /// Beginning of text, as the tokenizer has it: Dream's configuration gives another id, which no evaluation uses.
+    pub(crate) fn bos(&self) -> Done<TokenId> {
+        let Kind::Checkpoint(checkpoint) = &self.kind else {
+            return Err(Fail::request("--bos is for checkpoints; the toy has no beginning of text"));
+        };
+        match &checkpoint.tokenizer {
+            Err(error) => Err(Fail::request(format!("--bos: {error}"))),
+            Ok(tokenizer) => tokenizer.bos().ok_or_else(|| {
+                let path = Path::new(&self.name).join("tokenizer_config.json");
+                let remedy = "leave out --bos, or give the token that you mean first in --prompt-tokens";
+                Fail::request(format!("`{}` names no `bos_token`; {remedy}", path.display()))
+            }),
+        }
+    }
+
     /// A token by its text, where there is a tokenizer that has it.
     pub(crate) fn token_id(&self, text: &str) -> Option<TokenId> {
         match &self.kind {
@@ -169,7 +184,10 @@ impl Model {
                 text.split_whitespace().map(token).collect()
             }
             Kind::Checkpoint(checkpoint) => match &checkpoint.tokenizer {
-                Ok(tokenizer) => Ok(tokenizer.encode(text)?),
+                Ok(tokenizer) => {
+                    tokenizer.check_mask(checkpoint.model.mask_id())?;
+                    Ok(tokenizer.encode(text)?)
+                }
                 Err(error) => Err(Fail::request(format!("{error}; give token ids with --tokens or --prompt-tokens"))),
             },
         }

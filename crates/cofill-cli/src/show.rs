@@ -39,9 +39,7 @@ impl Show {
             false => Cell { text: text.clone(), state: State::Fixed },
         };
         let cells = pieces.iter().enumerate().map(cell).collect();
-        // Redrawing takes escape codes, which `NO_COLOR` and a plain terminal do not want.
-        let colour = anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
-        Show { cells, live: std::io::stderr().is_terminal() && colour, drawn: 0, nfe: 0 }
+        Show { cells, live: live(), drawn: 0, nfe: 0 }
     }
 
     /// Draws a step; `pieces` are the texts of its commits.
@@ -131,6 +129,12 @@ impl Show {
         self.drawn = lines.len();
         err.flush()
     }
+}
+
+/// Whether stderr can be drawn over: a terminal, and none that `NO_COLOR` or a plain `TERM` keep from escape codes.
+pub(crate) fn live() -> bool {
+    let colour = anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
+    std::io::stderr().is_terminal() && colour
 }
 
 /// Columns and rows.

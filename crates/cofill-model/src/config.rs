@@ -1,9 +1,13 @@
-//! What `config.json` says, in one vocabulary for both families.
+//! What `config.json` says, in one vocabulary for every family.
 //!
 //! Every value is read from the file. Nothing falls back to a class default: Dream's class defaults are not its 7B's values, and
 //! LLaDA's `mlp_ratio` only counts when `mlp_hidden_size` is null. What this engine does not compute is refused by name.
+//!
+//! Whether a model is shifted is a matter of its family, as published: LLaDA is not, Dream is, and dllm's Qwen conversions
+//! (A2D) are not, unless their configuration says `"right_shift_logits": true`, the name of that option in dllm.
 
 use crate::error::{Error, Result};
+use crate::tokenizer::Tokenizer;
 use cofill::TokenId;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
@@ -33,9 +37,13 @@ pub struct Config {
     pub rms_eps: f64,
     /// q, k and v have biases.
     pub qkv_bias: bool,
+    /// So has the output projection (Qwen3 with `attention_bias`).
+    pub o_bias: bool,
+    /// q and k of each head are normalised before they are rotated (Qwen3).
+    pub qk_norm: bool,
     /// The head is the embedding.
     pub tied: bool,
-    /// Row i − 1 predicts position i (Dream).
+    /// Row i − 1 predicts position i (Dream, and Qwen models that say so).
     pub shift: bool,
     /// The most positions a canvas may have.
     pub context: usize,
@@ -52,7 +60,16 @@ pub enum Family {
     Llada,
     /// `DreamModel`, which has Qwen2's layout.
     Dream,
+    /// `A2DQwen2LMHeadModel` and `A2DQwen3LMHeadModel`: Qwen2 or Qwen3 with attention in both directions.
+    Qwen,
 }
+
+/// The architectures that are run.
+const ACCEPTED: &str = "`LLaDAModelLM`, `DreamModel`, `A2DQwen2LMHeadModel` and `A2DQwen3LMHeadModel`";
+
+/// Diffusion models in which a block of positions sees itself and what stands before it, but nothing after it.
+const BLOCK_CAUSAL: [&str; 4] =
+    ["SDARForCausalLM", "SDARMoeForCausalLM", "LLaDA2MoeModelLM", "Fast_dLLM_QwenForCausalLM"];
 
 /// No model is this large; a size beyond it is a damaged file, not a reason to allocate.
 const MOST: u64 = 1 << 24;
@@ -65,7 +82,13 @@ impl Config {
             std::io::ErrorKind::NotFound => Error::Missing { path: path.clone(), what: "the file".into() },
             _ => Error::Malformed { path: path.clone(), problem: error.to_string() },
         })?;
-        Config::parse(&text, &path)
+        Config::parse(&text, &path).map_err(|error| match error {
+            // dllm leaves the mask to the tokenizer, so that is who can tell what to add.
+            Error::NoMaskId { path, .. } => {
+                Error::NoMaskId { path, tokenizers: Tokenizer::load(dir).ok().and_then(|tokenizer| tokenizer.mask()) }
+            }
+            error => error,
+        })
     }
 
     /// Reads the text of a `config.json`; `path` is for messages.
@@ -79,7 +102,10 @@ impl Config {
         let config = match architecture {
             "LLaDAModelLM" => fields.llada()?,
             "DreamModel" => fields.dream()?,
-            given => return Err(fields.unsupported("architectures[0]", given, "`LLaDAModelLM` and `DreamModel`")),
+            "A2DQwen2LMHeadModel" => fields.qwen2()?,
+            "A2DQwen3LMHeadModel" => fields.qwen3()?,
+            given if BLOCK_CAUSAL.contains(&given) => return Err(fields.block_causal("architectures[0]", given)),
+            given => return Err(fields.unsupported("architectures[0]", given, ACCEPTED)),
         };
         config.check(&fields)?;
         Ok(config)
@@ -108,6 +134,18 @@ impl Config {
         }
         Ok(())
     }
+}
+
+/// Where models of Qwen's layout differ from each other.
+struct Qwen {
+    family: Family,
+    head_dim: usize,
+    rope_theta: f64,
+    qkv_bias: bool,
+    o_bias: bool,
+    qk_norm: bool,
+    shift: bool,
+    mask_id: TokenId,
 }
 
 /// The fields of a configuration file, with its path for messages.
@@ -146,6 +184,8 @@ impl Fields {
             rope_theta: self.number("rope_theta")?,
             rms_eps: self.number("rms_norm_eps")?,
             qkv_bias: self.switch("include_qkv_bias")?,
+            o_bias: false,
+            qk_norm: false,
             tied: self.switch("weight_tying")?,
             shift: false,
             context: self.size("max_sequence_length")?,
@@ -155,28 +195,122 @@ impl Fields {
     }
 
     fn dream(&self) -> Result<Config> {
-        self.demand("hidden_act", "silu")?;
         self.demand("rope_scaling", Value::Null)?;
-        self.demand("use_sliding_window", false)?;
-        let (hidden, heads) = (self.size("hidden_size")?, self.size("num_attention_heads")?);
-        Ok(Config {
+        self.qwen_shaped(&Qwen {
             family: Family::Dream,
-            hidden,
+            head_dim: self.split()?,
+            rope_theta: self.number("rope_theta")?,
+            qkv_bias: true,
+            o_bias: false,
+            qk_norm: false,
+            shift: true,
+            mask_id: self.id("mask_token_id")?,
+        })
+    }
+
+    /// Qwen2's class always has biases, and splits the width over the heads unless it is told otherwise.
+    fn qwen2(&self) -> Result<Config> {
+        self.attends_everywhere()?;
+        let head_dim = if self.has("head_dim") { self.size("head_dim")? } else { self.split()? };
+        self.qwen_shaped(&Qwen {
+            family: Family::Qwen,
+            head_dim,
+            rope_theta: self.rope_theta()?,
+            qkv_bias: true,
+            o_bias: false,
+            qk_norm: false,
+            shift: self.has("right_shift_logits") && self.switch("right_shift_logits")?,
+            mask_id: self.mask_id()?,
+        })
+    }
+
+    /// Qwen3's class normalises q and k, has biases on all of attention or on none of it, and heads as wide as it says.
+    fn qwen3(&self) -> Result<Config> {
+        self.attends_everywhere()?;
+        let bias = self.switch("attention_bias")?;
+        self.qwen_shaped(&Qwen {
+            family: Family::Qwen,
+            head_dim: self.size("head_dim")?,
+            rope_theta: self.rope_theta()?,
+            qkv_bias: bias,
+            o_bias: bias,
+            qk_norm: true,
+            shift: self.has("right_shift_logits") && self.switch("right_shift_logits")?,
+            mask_id: self.mask_id()?,
+        })
+    }
+
+    fn qwen_shaped(&self, qwen: &Qwen) -> Result<Config> {
+        self.demand("hidden_act", "silu")?;
+        self.demand("use_sliding_window", false)?;
+        let Qwen { family, head_dim, rope_theta, qkv_bias, o_bias, qk_norm, shift, mask_id } = *qwen;
+        Ok(Config {
+            family,
+            hidden: self.size("hidden_size")?,
             layers: self.size("num_hidden_layers")?,
-            heads,
+            heads: self.size("num_attention_heads")?,
             kv_heads: self.size("num_key_value_heads")?,
-            head_dim: self.head_dim(hidden, heads)?,
+            head_dim,
             mlp: self.size("intermediate_size")?,
             vocab: self.size("vocab_size")?,
-            rope_theta: self.number("rope_theta")?,
+            rope_theta,
             rms_eps: self.number("rms_norm_eps")?,
-            qkv_bias: true,
+            qkv_bias,
+            o_bias,
+            qk_norm,
             tied: self.switch("tie_word_embeddings")?,
-            shift: true,
+            shift,
             context: self.size("max_position_embeddings")?,
-            mask_id: self.id("mask_token_id")?,
+            mask_id,
             eos_id: self.id("eos_token_id")?,
         })
+    }
+
+    /// Refuses fields by which configurations say that attention stops at the end of a block or of a window.
+    fn attends_everywhere(&self) -> Result<()> {
+        for name in ["block_size", "bd_size"] {
+            if self.has(name) {
+                return Err(self.block_causal(&format!("`{name}`"), &self.get(name)?.to_string()));
+            }
+        }
+        if self.has("layer_types") {
+            let types = self.get("layer_types")?;
+            let full = |types: &Vec<Value>| types.iter().all(|kind| kind == "full_attention");
+            if !types.as_array().is_some_and(full) {
+                return Err(self.unsupported("`layer_types`", &types.to_string(), "`full_attention` only"));
+            }
+        }
+        Ok(())
+    }
+
+    /// `rope_theta`, or since transformers 5 `rope_parameters` with it inside. Scaled angles are refused in both.
+    fn rope_theta(&self) -> Result<f64> {
+        let new = self.has("rope_parameters");
+        if !new || self.has("rope_scaling") {
+            self.demand("rope_scaling", Value::Null)?;
+        }
+        if !new {
+            return self.number("rope_theta");
+        }
+        let Value::Object(map) = self.get("rope_parameters")?.clone() else {
+            return Err(self.malformed("`rope_parameters` must be an object".into()));
+        };
+        let inside = Fields { map, path: self.path.clone() };
+        inside.demand("rope_type", "default")?;
+        inside.number("rope_theta")
+    }
+
+    /// dllm leaves the mask to the tokenizer, so this is the field its checkpoints lack.
+    fn mask_id(&self) -> Result<TokenId> {
+        match self.has("mask_token_id") {
+            true => self.id("mask_token_id"),
+            false => Err(Error::NoMaskId { path: self.path.clone(), tokenizers: None }),
+        }
+    }
+
+    /// Whether a field is there and not null.
+    fn has(&self, name: &str) -> bool {
+        self.map.get(name).is_some_and(|value| !value.is_null())
     }
 
     fn get(&self, name: &str) -> Result<&Value> {
@@ -191,6 +325,10 @@ impl Fields {
     fn unsupported(&self, what: &str, given: &str, accepted: &str) -> Error {
         let (what, given, accepted) = (what.into(), given.into(), accepted.into());
         Error::Unsupported { path: self.path.clone(), what, given, accepted }
+    }
+
+    fn block_causal(&self, what: &str, given: &str) -> Error {
+        Error::BlockCausal { path: self.path.clone(), what: what.into(), given: given.into() }
     }
 
     /// The only value of a switch that this engine computes.
@@ -216,6 +354,10 @@ impl Fields {
                 }
             },
         }
+    }
+
+    fn split(&self) -> Result<usize> {
+        self.head_dim(self.size("hidden_size")?, self.size("num_attention_heads")?)
     }
 
     fn head_dim(&self, hidden: usize, heads: usize) -> Result<usize> {

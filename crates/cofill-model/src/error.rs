@@ -37,6 +37,65 @@ pub enum Error {
         /// What is supported.
         accepted: String,
     },
+    /// A model whose attention ends with a block.
+    #[error(
+        "`{}`: {what} is `{given}`, which is block-causal attention; this engine runs models in which every position sees every \
+         other",
+        path.display()
+    )]
+    BlockCausal {
+        /// The file.
+        path: PathBuf,
+        /// The field.
+        what: String,
+        /// What it says.
+        given: String,
+    },
+    /// A configuration that leaves the mask to the tokenizer.
+    #[error("`{}`: the field `mask_token_id` is missing; {}", path.display(), mask_remedy(*tokenizers))]
+    NoMaskId {
+        /// The file.
+        path: PathBuf,
+        /// What the checkpoint's tokenizer says, if it does.
+        tokenizers: Option<u32>,
+    },
+    /// A tokenizer that does not know the model's mask.
+    #[error(
+        "`{}`: the tokenizer has no token with id {id}, which config.json gives as `mask_token_id`; take the tokenizer from the same \
+         checkpoint or correct that id, or give token ids instead of text",
+        path.display()
+    )]
+    NoMaskToken {
+        /// The folder.
+        path: PathBuf,
+        /// What the configuration says.
+        id: u32,
+    },
+    /// A tokenizer that calls another token the mask.
+    #[error(
+        "`{}`: `mask_token` is `{token}`, which has id {given}, but config.json gives {id} as `mask_token_id`; correct the one that is \
+         wrong, or give token ids instead of text",
+        path.display()
+    )]
+    OtherMask {
+        /// `tokenizer_config.json`.
+        path: PathBuf,
+        /// The token's text.
+        token: String,
+        /// Its id.
+        given: u32,
+        /// What the configuration says.
+        id: u32,
+    },
+    /// A head that is said to be the embedding, and is not.
+    #[error(
+        "config.json says that the embeddings are tied, but the checkpoint has a tensor `{name}` that differs from them; set the \
+         field to false to use it, or take it out"
+    )]
+    NotTied {
+        /// The head.
+        name: String,
+    },
     /// A tensor of another shape than the configuration says.
     #[error("`{}`: tensor `{name}` has shape {got:?}, but config.json asks for {want:?}", path.display())]
     Shape {
@@ -93,6 +152,13 @@ pub enum Error {
     /// The tensor library failed.
     #[error("computing failed")]
     Candle(#[from] candle_core::Error),
+}
+
+fn mask_remedy(tokenizers: Option<u32>) -> String {
+    match tokenizers {
+        Some(id) => format!("add \"mask_token_id\": {id}, which is the tokenizer's mask token"),
+        None => "add the id of the token that the model was trained to fill in, as in \"mask_token_id\": 151669".into(),
+    }
 }
 
 impl From<Error> for cofill::Error {

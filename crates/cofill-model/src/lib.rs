@@ -1,7 +1,7 @@
 //! Published masked diffusion models as denoisers.
 //!
-//! LLaDA and Dream are one bidirectional transformer ([`Transformer`]) with two configurations ([`Config`]) and two tables of tensor
-//! names. [`Model`] answers the queries of `cofill`'s decodes; samplers never learn which family they talk to.
+//! LLaDA, Dream and bidirectional Qwen are one transformer ([`Transformer`]) with a configuration each ([`Config`]) and two tables of
+//! tensor names. [`Model`] answers the queries of `cofill`'s decodes; samplers never learn which family they talk to.
 
 mod attention;
 mod chat;

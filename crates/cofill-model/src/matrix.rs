@@ -90,7 +90,8 @@ impl Matrix {
                 }
                 _ => {
                     // A copy: quantising reads the whole storage, and a tile is a part of one.
-                    let tile = |rows: Tensor| Ok(Narrow::Quantised(QTensor::quantize(&rows.copy()?, quantised)?));
+                    let tile =
+                        |rows: Tensor| Ok(Narrow::Quantised(QTensor::quantize(&rows.force_contiguous()?, quantised)?));
                     Ok(Matrix::Narrow { tiles: Narrow::cut(&weight, tile)?, shape })
                 }
             },

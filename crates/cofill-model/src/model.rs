@@ -1,6 +1,6 @@
 //! A checkpoint as a denoiser: queries in, row statistics and attention out.
 //!
-//! Dream's shift lives here and nowhere else: the distribution of position i is read from hidden row i − 1. Attention is that of
+//! The shift (Dream's) lives here and nowhere else: the distribution of position i is read from hidden row i − 1. Attention is that of
 //! position i itself, as the paper's text has it, unless [`AttentionRow::Source`] is asked for.
 
 use crate::attention::Probe;

@@ -47,6 +47,8 @@ impl Model {
             rope_theta: 500_000.0,
             rms_eps: 1e-5,
             qkv_bias: false,
+            o_bias: false,
+            qk_norm: false,
             tied: false,
             shift: false,
             context,

@@ -120,6 +120,24 @@ impl Tokenizer {
     pub fn mask(&self) -> Option<u32> {
         self.mask
     }
+
+    /// That this is the tokenizer of a model whose mask is `id`, as far as the mask can tell.
+    ///
+    /// Masks are placed by id and never encoded, so a tokenizer without one would do its work; but it was made for another model, or
+    /// lost its added tokens, and text would get wrong ids without a word. To name no `mask_token` is fine (LLaDA), and so is a mask
+    /// that is no added token: the id is the configuration's to give.
+    pub fn check_mask(&self, id: u32) -> Result<()> {
+        match self.mask {
+            Some(given) if given != id => Err(Error::OtherMask {
+                path: self.dir.join("tokenizer_config.json"),
+                token: self.piece(given),
+                given,
+                id,
+            }),
+            None if self.inner.id_to_token(id).is_none() => Err(Error::NoMaskToken { path: self.dir.clone(), id }),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// `tokenizer_config.json`, which the chat template needs as well.

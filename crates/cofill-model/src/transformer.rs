@@ -1,4 +1,4 @@
-//! One bidirectional transformer for both families.
+//! One bidirectional transformer for every family.
 //!
 //! ```text
 //! x = emb[ids]
@@ -11,7 +11,7 @@
 
 use crate::attention::{HeadMean, Heads, Probe, attend, attend_by_ops};
 use crate::config::{Config, Family};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernels::{rotate, swiglu, with_slice};
 use crate::matrix::{Matrix, Precision};
 use crate::timing::Timing;
@@ -49,6 +49,8 @@ struct Block {
     q: Linear,         // hidden -> heads · dim
     k: Linear,         // hidden -> kv_heads · dim
     v: Linear,
+    q_norm: Option<Tensor>, // [dim], of each head, before its rotation
+    k_norm: Option<Tensor>,
     o: Linear,
     mlp_norm: Tensor,
     gate: Linear, // hidden -> mlp
@@ -89,6 +91,7 @@ impl Transformer {
             let weight = weights.get(&format!("{name}.weight"), &[out, input])?;
             Ok(Linear { weight: Matrix::new(weight, precision)?, bias })
         };
+        let qk_norm = |name: String| config.qk_norm.then(|| weights.get(&name, &[head_dim])).transpose();
         let block = |i: usize| -> Result<Block> {
             let name = |leaf: &str| format!("{}.{i}.{leaf}", names.blocks);
             let bias = config.qkv_bias;
@@ -97,7 +100,9 @@ impl Transformer {
                 q: linear(name(names.q), heads * head_dim, hidden, bias)?,
                 k: linear(name(names.k), kv_heads * head_dim, hidden, bias)?,
                 v: linear(name(names.v), kv_heads * head_dim, hidden, bias)?,
-                o: linear(name(names.o), hidden, heads * head_dim, false)?,
+                q_norm: qk_norm(name(names.q_norm))?,
+                k_norm: qk_norm(name(names.k_norm))?,
+                o: linear(name(names.o), hidden, heads * head_dim, config.o_bias)?,
                 mlp_norm: weights.get(&name(names.mlp_norm), &[hidden])?,
                 gate: linear(name(names.gate), mlp, hidden, false)?,
                 up: linear(name(names.up), mlp, hidden, false)?,
@@ -105,13 +110,16 @@ impl Transformer {
             })
         };
         let embedding = weights.get(names.embedding, &[vocab, hidden])?;
+        if config.tied {
+            check_tied(&embedding, weights.get(names.head, &[vocab, hidden]), names.head)?;
+        }
         // Looked up, not multiplied with: half precision is as small as it gets.
         let embedding = if precision == Precision::F32 { embedding } else { embedding.to_dtype(DType::F16)? };
         let head = weights.get(if config.tied { names.embedding } else { names.head }, &[vocab, hidden])?;
         let tile = |start| -> Result<Matrix> {
             let tile = head.narrow(0, start, TILE.min(vocab - start))?;
             // A copy where it will be converted, so that the whole can be freed; f32 tiles share it.
-            Matrix::new(if precision == Precision::F32 { tile } else { tile.copy()? }, precision)
+            Matrix::new(if precision == Precision::F32 { tile } else { tile.force_contiguous()? }, precision)
         };
         let head = (0..vocab).step_by(TILE).map(tile).collect::<Result<_>>()?;
         Ok(Transformer {
@@ -130,7 +138,8 @@ impl Transformer {
         let linear = |l: &Linear| l.weight.bytes() + l.bias.as_ref().map_or(0, tensor);
         let block = |b: &Block| {
             let linears = [&b.q, &b.k, &b.v, &b.o, &b.gate, &b.up, &b.down];
-            tensor(&b.attn_norm) + tensor(&b.mlp_norm) + linears.into_iter().map(linear).sum::<usize>()
+            let norms = [Some(&b.attn_norm), Some(&b.mlp_norm), b.q_norm.as_ref(), b.k_norm.as_ref()];
+            norms.into_iter().flatten().map(tensor).sum::<usize>() + linears.into_iter().map(linear).sum::<usize>()
         };
         // A tied f32 head is the embedding itself.
         let shared = self.config.tied && self.embedding.dtype() == DType::F32;
@@ -207,7 +216,9 @@ impl Transformer {
             true => h.clone(),
             false => h.index_select(&self.indices(queries.iter().copied())?, 0)?,
         };
-        let (q, k, v) = (block.q.forward(&h_q)?, block.k.forward(&h)?, block.v.forward(&h)?);
+        let q = self.norm_heads(block.q.forward(&h_q)?, block.q_norm.as_ref())?;
+        let k = self.norm_heads(block.k.forward(&h)?, block.k_norm.as_ref())?;
+        let v = block.v.forward(&h)?;
         match self.kernels {
             Kernels::Slices => {
                 let (q, k) = (rotary.slices(&q, queries)?, rotary.slices(&k, &every)?);
@@ -219,6 +230,14 @@ impl Transformer {
                 attend_by_ops(cut, queries, (&q, &k, &v), mean)
             }
         }
+    }
+
+    /// RMSNorm of every head by itself, where the model has one. `x: [rows, heads · dim]`
+    fn norm_heads(&self, x: Tensor, norm: Option<&Tensor>) -> Result<Tensor> {
+        let Some(norm) = norm else { return Ok(x) };
+        let shape @ (rows, width) = x.dims2()?;
+        let heads = x.reshape((rows * width / self.config.head_dim, self.config.head_dim))?;
+        Ok(rms_norm(&heads, norm, self.config.rms_eps as f32)?.reshape(shape)?)
     }
 
     /// The block's second half: output projection and MLP, each added to the stream. `x: [rows, hidden]`
@@ -307,6 +326,8 @@ struct Names {
     q: &'static str,
     k: &'static str,
     v: &'static str,
+    q_norm: &'static str,
+    k_norm: &'static str,
     o: &'static str,
     mlp_norm: &'static str,
     gate: &'static str,
@@ -327,6 +348,9 @@ impl Names {
                 q: "q_proj",
                 k: "k_proj",
                 v: "v_proj",
+                // Never asked for: `attention_layer_norm` is refused.
+                q_norm: "q_norm.weight",
+                k_norm: "k_norm.weight",
                 o: "attn_out",
                 mlp_norm: "ff_norm.weight",
                 gate: "ff_proj",
@@ -335,13 +359,15 @@ impl Names {
                 norm: "model.transformer.ln_f.weight",
                 head: "model.transformer.ff_out.weight",
             },
-            Family::Dream => &Names {
+            Family::Dream | Family::Qwen => &Names {
                 embedding: "model.embed_tokens.weight",
                 blocks: "model.layers",
                 attn_norm: "input_layernorm.weight",
                 q: "self_attn.q_proj",
                 k: "self_attn.k_proj",
                 v: "self_attn.v_proj",
+                q_norm: "self_attn.q_norm.weight",
+                k_norm: "self_attn.k_norm.weight",
                 o: "self_attn.o_proj",
                 mlp_norm: "post_attention_layernorm.weight",
                 gate: "mlp.gate_proj",
@@ -351,6 +377,19 @@ impl Names {
                 head: "lm_head.weight",
             },
         }
+    }
+}
+
+/// That a head which is stored although it is tied is the embedding. dllm converts tied Qwen models into ones that store a head, so
+/// the two can contradict each other, and nobody but the checkpoint's author knows which is meant.
+fn check_tied(embedding: &Tensor, head: Result<Tensor>, name: &str) -> Result<()> {
+    let head = match head {
+        Err(Error::Missing { .. }) => return Ok(()),
+        head => head?,
+    };
+    match head.ne(embedding)?.max_all()?.to_scalar::<u8>()? {
+        0 => Ok(()),
+        _ => Err(Error::NotTied { name: name.into() }),
     }
 }
 

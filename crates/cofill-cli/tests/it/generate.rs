@@ -36,10 +36,30 @@ fn the_picture_is_plain_when_piped_and_leaves_stdout_alone() {
 }
 
 #[test]
+fn the_answer_says_where_the_time_went() {
+    let ran = run("generate -n 6 -s topk:2+ad --json");
+    let answer = ran.is_fine().json();
+    // 6 tokens in 3 forwards; the toy never ends a text, so all are of use.
+    assert_eq!((&answer["tokens_per_forward"], &answer["useful_tokens"]), (&json!(2.0), &json!(6)));
+    let seconds = |part: &str| answer["seconds"][part].as_f64().unwrap();
+    assert!(["load", "model", "sampler"].iter().all(|part| seconds(part) >= 0.0), "{ran}");
+    let rate = 6.0 / (seconds("model") + seconds("sampler"));
+    assert!((answer["useful_tokens_per_second"].as_f64().unwrap() / rate - 1.0).abs() < 1e-9, "{ran}");
+    // People get the same in one line; a bar is for terminals.
+    let line = ran.stderr.strip_prefix("topk:2+ad:40  6 tokens in 3 forwards, 2.00 per forward; ").expect("one line");
+    let parts: Vec<&str> = line.trim_end().split([';', ',']).map(str::trim).collect();
+    assert!(parts[0].ends_with(" useful tokens/s"), "{ran}");
+    for (part, name) in parts[1..].iter().zip(["load ", "model ", "sampler "]) {
+        assert!(part.starts_with(name) && (part.ends_with(" ms") || part.ends_with(" s")), "{ran}");
+    }
+    assert_eq!((parts.len(), ran.stderr.lines().count(), ran.stderr.contains('\x1b')), (4, 1, false), "{ran}");
+}
+
+#[test]
 fn prompts_as_text_and_as_ids() {
     let text = run_with(&["generate", "Grace Kelly likes", "-n", "3", "--json"], "");
     let ids = run("generate --prompt-tokens 1,6,18 -n 3 --json");
-    assert_eq!(text.is_fine().json(), ids.is_fine().json());
+    assert_eq!(text.is_fine().timeless(), ids.is_fine().timeless());
     assert!(text.json()["text"].as_str().unwrap().starts_with("Grace Kelly likes San"));
 }
 
@@ -75,9 +95,9 @@ fn nothing_to_do_takes_no_forward() {
 
 #[test]
 fn a_block_larger_than_the_canvas_is_the_canvas() {
-    let whole = run("generate -n 6 --json").is_fine().json();
+    let whole = run("generate -n 6 --json").is_fine().timeless();
     for block in ["6", "1000", "18446744073709551615"] {
-        assert_eq!(run(&format!("generate -n 6 --json --block {block}")).is_fine().json(), whole, "{block}");
+        assert_eq!(run(&format!("generate -n 6 --json --block {block}")).is_fine().timeless(), whole, "{block}");
     }
 }
 

@@ -19,6 +19,9 @@ mod texts;
 // LLaDA and Dream checkpoints from the command line, against the shared goldens.
 mod checkpoints;
 
+// A tiny Qwen checkpoint from the command line: masks, beginnings, times.
+mod qwen;
+
 // `cofill bench`: the split, the memory, impossible sizes.
 mod bench;
 

@@ -56,6 +56,17 @@ impl Ran {
         self
     }
 
+    /// The JSON without what differs from run to run: times, and the rate they make.
+    #[track_caller]
+    pub(crate) fn timeless(&self) -> serde_json::Value {
+        let mut json = self.json();
+        let fields = json.as_object_mut().unwrap();
+        for field in ["seconds", "useful_tokens_per_second"] {
+            assert!(fields.remove(field).is_some(), "{field}");
+        }
+        json
+    }
+
     #[track_caller]
     pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self}"))

@@ -49,9 +49,43 @@ impl Checkpoint {
     }
 
     /// One of each family, and LLaDA with shared key heads.
-    pub(crate) fn all() -> [(&'static str, Checkpoint); 3] {
+    pub(crate) fn all() -> [(&'static str, Checkpoint); 4] {
         let grouped = Checkpoint::llada_of(Sizes { kv_heads: 1, ..TINY });
-        [("llada", Checkpoint::llada()), ("llada, one key head", grouped), ("dream", Checkpoint::dream())]
+        let (llada, dream, qwen3) = (Checkpoint::llada(), Checkpoint::dream(), Checkpoint::qwen3());
+        [("llada", llada), ("llada, one key head", grouped), ("dream", dream), ("qwen3", qwen3)]
+    }
+
+    /// Qwen2 as dllm converts it: Dream's tensors, but the head, which is tied; no shift.
+    pub(crate) fn qwen2() -> Checkpoint {
+        let mut checkpoint =
+            Checkpoint::dream().with("architectures", json!(["A2DQwen2LMHeadModel"])).with("tie_word_embeddings", true);
+        checkpoint.tensors.retain(|tensor| tensor.name != "lm_head.weight");
+        checkpoint
+    }
+
+    /// Qwen3 as dllm converts it: no biases, q and k normalised, heads wider than the width divided by their number.
+    pub(crate) fn qwen3() -> Checkpoint {
+        const DIM: usize = 12;
+        let sizes = Sizes { kv_heads: 2, ..TINY };
+        let mut checkpoint = Checkpoint::dream_of(sizes)
+            .with("architectures", json!(["A2DQwen3LMHeadModel"]))
+            .with("attention_bias", false)
+            .with("head_dim", DIM);
+        checkpoint.tensors.retain(|tensor| !tensor.name.contains("self_attn"));
+        let mut random = Random(0x93e43);
+        for i in 0..sizes.layers {
+            let name = |leaf: &str| format!("model.layers.{i}.self_attn.{leaf}.weight");
+            let (q, kv) = (sizes.heads * DIM, sizes.kv_heads * DIM);
+            checkpoint.tensors.extend([
+                random.matrix(&name("q_proj"), q, sizes.hidden),
+                random.matrix(&name("k_proj"), kv, sizes.hidden),
+                random.matrix(&name("v_proj"), kv, sizes.hidden),
+                random.norm(&name("q_norm"), DIM),
+                random.norm(&name("k_norm"), DIM),
+                random.matrix(&name("o_proj"), sizes.hidden, q),
+            ]);
+        }
+        checkpoint
     }
 
     pub(crate) fn llada_of(sizes: Sizes) -> Checkpoint {

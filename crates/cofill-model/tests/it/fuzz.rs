@@ -1,5 +1,5 @@
 use crate::checkpoint::Checkpoint;
-use crate::faults::{INDEX, WEIGHTS, families};
+use crate::faults::{INDEX, WEIGHTS, everyone};
 use cofill_model::{Config, Model, Weights};
 use proptest::prelude::*;
 use safetensors::Dtype as Stored;
@@ -70,8 +70,8 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_config_never_panics(damage in Damage::any(), dream in any::<bool>()) {
-        let text = families()[usize::from(dream)].config.to_string();
+    fn a_damaged_config_never_panics(damage in Damage::any(), family in 0..4usize) {
+        let text = everyone()[family].config.to_string();
         let text = damage.apply(0..text.len(), text.as_bytes());
         let _ = Config::parse(&String::from_utf8_lossy(&text), Path::new("x"));
     }
@@ -79,9 +79,9 @@ proptest! {
     #[test]
     fn strange_values_never_panic(
         values in prop::collection::vec((any::<prop::sample::Index>(), value()), 1..4),
-        dream in any::<bool>(),
+        family in 0..4usize,
     ) {
-        let mut checkpoint = families()[usize::from(dream)].clone();
+        let mut checkpoint = everyone()[family].clone();
         let fields: Vec<String> = checkpoint.fields().keys().cloned().collect();
         for (field, value) in values {
             checkpoint = checkpoint.with(&fields[field.index(fields.len())], value);

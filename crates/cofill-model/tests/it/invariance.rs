@@ -266,6 +266,28 @@ fn our_loops_compute_what_the_tensor_librarys_operations_do() {
 }
 
 #[test]
+fn every_tile_of_a_quantised_head_is_its_own() {
+    // 9,000 ids are three tiles of the head. Quantised logits stay near the exact ones in every tile, and tiles differ from each other.
+    let sizes = cofill_model::Sizes { hidden: 256, layers: 1, heads: 4, mlp: 256, vocab: 9000, context: 8 };
+    let logits = |precision| {
+        let model = Model::random(sizes, precision, 1).unwrap();
+        model.logits(&[5, 6, 7, 8], &[2]).unwrap().remove(0)
+    };
+    let exact = logits(Precision::F32);
+    let rms = |x: &[f32]| (x.iter().map(|x| x * x).sum::<f32>() / x.len() as f32).sqrt();
+    for (precision, share) in
+        [(Precision::F16, 0.01), (Precision::Q8_0, 0.05), (Precision::Q6K, 0.1), (Precision::Q4K, 0.3)]
+    {
+        let got = logits(precision);
+        for (tile, (got, want)) in got.chunks(3000).zip(exact.chunks(3000)).enumerate() {
+            let off: Vec<f32> = got.iter().zip(want).map(|(got, want)| got - want).collect();
+            let off = rms(&off) / rms(want);
+            assert!(off < share, "{precision}, tile {tile}: off by {off} of the logits' size");
+        }
+    }
+}
+
+#[test]
 fn every_layout_and_type_of_the_same_weights_predicts_the_same_bits() {
     for (name, checkpoint) in Checkpoint::all() {
         let single = checkpoint.write();

@@ -4,11 +4,14 @@
 // Where the shared goldens are, and how to read them.
 mod support;
 
-// Tiny random checkpoints of both families, for tests that need no goldens.
+// Tiny random checkpoints of every family, for tests that need no goldens.
 mod checkpoint;
 
 // One forward pass: logits, statistics, attention of every layer, in every file layout.
 mod forward;
+
+// Qwen2 and Qwen3 in both directions, against a NumPy forward of its own.
+mod qwen;
 
 // Tokenizers and chat templates.
 mod tokenizer;
@@ -18,6 +21,9 @@ mod trajectories;
 
 // Damaged files and impossible questions: one clear error each, never a panic.
 mod faults;
+
+// What Qwen configurations leave out, what of them is not computed, and tokenizers that know another mask or none.
+mod qwen_faults;
 
 // Anything at all as a config, an index or a header: refused or loaded, never a panic.
 mod fuzz;

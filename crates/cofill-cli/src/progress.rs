@@ -1,0 +1,74 @@
+//! What a person at a terminal sees while a checkpoint loads and a canvas fills.
+//!
+//! One line on stderr that is gone when the answer comes. Nothing is drawn when stderr is no terminal, so logs and pipes stay clean.
+
+use crate::show::live;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
+use std::time::{Duration, Instant};
+
+/// How often the line is redrawn while nothing else happens.
+const TICK: Duration = Duration::from_millis(100);
+
+const LOADING: &str = "{spinner} loading {msg}  {elapsed}";
+const FILLING: &str = "{bar:30} {pos}/{len} positions  {msg}  {elapsed}";
+
+/// A line that vanishes when dropped, also when the run fails.
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    started: Instant,
+}
+
+impl Progress {
+    /// While a checkpoint loads.
+    pub(crate) fn loading(name: &str) -> Progress {
+        Progress::new(ProgressBar::new_spinner(), LOADING, name.into())
+    }
+
+    /// While `masks` positions fill.
+    pub(crate) fn filling(masks: usize) -> Progress {
+        Progress::new(ProgressBar::new(masks as u64), FILLING, String::new())
+    }
+
+    fn new(bar: ProgressBar, template: &str, message: String) -> Progress {
+        bar.set_draw_target(if live() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() });
+        // A template that cannot be read is a plain line, and a test.
+        let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner());
+        let bar = bar.with_finish(ProgressFinish::AndClear).with_style(style).with_message(message);
+        // No thread for a line that nobody sees.
+        if !bar.is_hidden() {
+            bar.enable_steady_tick(TICK);
+        }
+        Progress { bar, started: Instant::now() }
+    }
+
+    /// After a step: positions filled so far, and the forwards it took.
+    pub(crate) fn step(&self, filled: usize, nfe: usize) {
+        self.bar.set_position(filled as u64);
+        self.bar.set_message(status(filled, nfe, self.started.elapsed()));
+    }
+}
+
+fn status(filled: usize, nfe: usize, elapsed: Duration) -> String {
+    let per_forward = filled as f64 / nfe.max(1) as f64;
+    let per_second = filled as f64 / elapsed.as_secs_f64().max(1e-9);
+    format!("nfe {nfe}  {per_forward:.2} per forward  {per_second:.1} tokens/s")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_templates_can_be_read() {
+        for template in [LOADING, FILLING] {
+            assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
+        }
+    }
+
+    #[test]
+    fn rates_are_of_what_is_filled() {
+        // 12 tokens in 5 forwards and 4 seconds.
+        assert_eq!(status(12, 5, Duration::from_secs(4)), "nfe 5  2.40 per forward  3.0 tokens/s");
+        assert_eq!(status(0, 0, Duration::ZERO), "nfe 0  0.00 per forward  0.0 tokens/s");
+    }
+}

@@ -125,7 +125,7 @@ pub(crate) fn run(args: &Args) -> Done {
 /// How tokens are proposed.
 fn proposal(args: &Args, model: &Model) -> Proposal {
     let eos: Vec<TokenId> = model.eos_id().into_iter().collect();
-    let eot = model.token_id("<|eot_id|>");
+    let eot = model.end_of_turn();
     Proposal {
         suppress: if args.logits_eos_inf { eos.clone() } else { Vec::new() },
         demote: if args.confidence_eos_eot_inf { eos.into_iter().chain(eot).collect() } else { Vec::new() },
@@ -191,9 +191,10 @@ impl fmt::Display for Stopwatch {
 /// The answer on stdout, the meter on stderr.
 fn report(args: &Args, model: &Model, decode: &Decode, start: &Canvas, steps: &[Step], meter: &Meter) -> Done {
     let tokens = decode.canvas().tokens();
-    // For people the text ends at end of text or at a stop string; the tokens are all there. What was given ends nothing: Qwen's
-    // end of text also closes the turns of a chat.
-    let ends = |&at: &usize| start.is_masked(at) && Some(tokens[at]) == model.eos_id();
+    // For people the text ends at end of text, end of turn or a stop string; the tokens are all there. What was given ends nothing:
+    // a chat's prompt has turns that ended.
+    let (eos, eot) = (model.eos_id(), model.end_of_turn());
+    let ends = |&at: &usize| start.is_masked(at) && [eos, eot].contains(&Some(tokens[at]));
     let end = (0..tokens.len()).find(ends).unwrap_or(tokens.len());
     let mut text = model.text(&tokens[..end])?;
     for stop in &args.stop {

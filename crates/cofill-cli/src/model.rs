@@ -131,11 +131,11 @@ impl Model {
         }
     }
 
-    /// A token by its text, where there is a tokenizer that has it.
-    pub(crate) fn token_id(&self, text: &str) -> Option<TokenId> {
+    /// The end of a turn in a chat, where the tokenizer has one.
+    pub(crate) fn end_of_turn(&self) -> Option<TokenId> {
         match &self.kind {
             Kind::Toy(_) => None,
-            Kind::Checkpoint(checkpoint) => checkpoint.tokenizer.as_ref().ok()?.token_id(text),
+            Kind::Checkpoint(checkpoint) => checkpoint.tokenizer.as_ref().ok()?.end_of_turn(),
         }
     }
 

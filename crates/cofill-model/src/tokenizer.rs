@@ -116,6 +116,11 @@ impl Tokenizer {
         self.eos
     }
 
+    /// The token by which chats end a turn: LLaDA-Instruct's, or that of Dream and Qwen.
+    pub fn end_of_turn(&self) -> Option<u32> {
+        ["<|eot_id|>", "<|im_end|>"].into_iter().find_map(|token| self.token_id(token))
+    }
+
     /// `mask_token` of `tokenizer_config.json`. LLaDA names none there: its mask is only in `config.json`.
     pub fn mask(&self) -> Option<u32> {
         self.mask

@@ -149,4 +149,11 @@ fn use_ends_with_the_text_and_leaves_out_what_was_given() {
     let answer = qwen.generate(&canvas).is_fine().json();
     assert_eq!((&answer["tokens"], &answer["useful_tokens"]), (&json!(tokens), &json!(0)));
     assert_eq!((&answer["text"], &answer["tokens_per_forward"]), (&json!("w1"), &json!(2.0)));
+    // The end of a turn cuts as well: the same token, now by its name only.
+    qwen.config("eos_token_id", Some(json!(EOS)));
+    let path = qwen.0.join("tokenizer.json");
+    let renamed = std::fs::read_to_string(&path).unwrap().replace(&format!("\"w{}\"", tokens[2]), "\"<|im_end|>\"");
+    std::fs::write(path, renamed).unwrap();
+    let answer = qwen.generate(&canvas).is_fine().json();
+    assert_eq!((&answer["text"], &answer["useful_tokens"]), (&json!("w1"), &json!(0)));
 }

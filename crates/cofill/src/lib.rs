@@ -54,6 +54,7 @@ mod klass;
 mod localleap;
 mod lookum;
 mod noise;
+mod online;
 mod origin;
 mod p2;
 mod pool;

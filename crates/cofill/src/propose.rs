@@ -7,6 +7,7 @@
 //! softmax. Sums are f64: over a large vocabulary, f32 loses tail mass and with it entropy.
 
 use crate::noise::{Purpose, Uniforms};
+use crate::online::Online;
 use crate::{Error, Result, TokenId};
 
 /// What a forward pass says about one position.
@@ -129,6 +130,14 @@ pub struct Row<'a> {
 impl Row<'_> {
     /// The logits of the next token ids.
     pub fn push(&mut self, logits: &[f32]) -> Result<()> {
+        let Proposal { style, suppress, demote, .. } = self.proposal;
+        let plain = *style == Style::Clean && self.noise.is_none() && suppress.is_empty() && demote.is_empty();
+        // The common case, for which a tile is a few vectorised passes. Whatever is not finite is found and named below.
+        if plain && logits.iter().fold(true, |fine, &l| fine & (l < f32::INFINITY)) {
+            self.stats.see_all(self.seen as TokenId, logits, self.mask_id);
+            self.seen += logits.len();
+            return Ok(());
+        }
         self.push_wide(logits.iter().map(|&l| f64::from(l)))
     }
 
@@ -175,76 +184,6 @@ impl Row<'_> {
         }
         let alone = |token| RowStats { token, confidence: 0.0, uncertainty: 1.0, margin: 0.0, entropy: 0.0 };
         self.stats.describe().or(unfiltered.map(alone)).ok_or(nothing)
-    }
-}
-
-/// Statistics of a softmax, kept up to date as its logits come. Sums are relative to the largest logit so far.
-struct Online {
-    max: f64,                       // largest logit
-    second: f64,                    // second largest
-    sum: f64,                       // Σ e^(l − max)
-    weighted: f64,                  // Σ (l − max) e^(l − max)
-    rest: f64,                      // Σ e^(l − max) without the chosen token: 1 − c without cancellation
-    chosen: Option<(TokenId, f64)>, // the best key so far
-    chosen_logit: f64,
-}
-
-impl Default for Online {
-    fn default() -> Self {
-        let none = f64::NEG_INFINITY;
-        Online { max: none, second: none, sum: 0.0, weighted: 0.0, rest: 0.0, chosen: None, chosen_logit: none }
-    }
-}
-
-impl Online {
-    /// `key` decides who is chosen (the lowest id on a tie), `logit` is what it counts for.
-    fn see(&mut self, token: TokenId, key: f64, logit: f64) {
-        if logit > self.max {
-            self.rescale(logit);
-        } else if logit > self.second {
-            self.second = logit;
-        }
-        let e = if logit > f64::NEG_INFINITY { (logit - self.max).exp() } else { 0.0 };
-        self.sum += e;
-        if e > 0.0 {
-            self.weighted += (logit - self.max) * e; // 0·ln 0 = 0
-        }
-        let better = key > f64::NEG_INFINITY && self.chosen.is_none_or(|(_, best)| key > best);
-        if better {
-            if self.chosen_logit > f64::NEG_INFINITY {
-                self.rest += (self.chosen_logit - self.max).exp(); // who was chosen joins the rest
-            }
-            (self.chosen, self.chosen_logit) = (Some((token, key)), logit);
-        } else {
-            self.rest += e;
-        }
-    }
-
-    fn rescale(&mut self, max: f64) {
-        if self.max > f64::NEG_INFINITY {
-            let shift = self.max - max;
-            let factor = shift.exp();
-            self.weighted = factor * (self.weighted + shift * self.sum);
-            self.sum *= factor;
-            self.rest *= factor;
-        }
-        (self.max, self.second) = (max, self.max);
-    }
-
-    fn describe(&self) -> Option<RowStats> {
-        let (token, _) = self.chosen?;
-        if self.max == f64::NEG_INFINITY {
-            // Every token is demoted: nothing is left to be confident of.
-            return Some(RowStats { token, confidence: 0.0, uncertainty: 1.0, margin: 0.0, entropy: 0.0 });
-        }
-        let e = |logit: f64| if logit > f64::NEG_INFINITY { (logit - self.max).exp() } else { 0.0 };
-        Some(RowStats {
-            token,
-            confidence: e(self.chosen_logit) / self.sum,
-            uncertainty: self.rest / self.sum,
-            margin: (1.0 - e(self.second)) / self.sum,
-            entropy: (self.sum.ln() - self.weighted / self.sum).max(0.0),
-        })
     }
 }
 

@@ -4,19 +4,26 @@
 //! names. [`Model`] answers the queries of `cofill`'s decodes; samplers never learn which family they talk to.
 
 mod chat;
+mod checkpoint;
 mod config;
 mod error;
+mod gguf;
 mod matrix;
 mod model;
+mod plan;
+mod quantise;
+mod stored;
 mod tokenizer;
 mod transformer;
 mod weights;
 
 pub use chat::{ChatTemplate, Message};
+pub use checkpoint::Checkpoint;
 pub use config::{Config, Family};
 pub use error::{Error, Result};
 pub use matrix::Precision;
 pub use model::{AttentionRow, Model};
+pub use quantise::{Quantise, Written};
 pub use tokenizer::Tokenizer;
 pub use transformer::{Ask, Pass, Probe, Transformer};
 pub use weights::Weights;

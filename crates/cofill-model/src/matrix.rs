@@ -3,6 +3,7 @@
 //! Activations are f32 throughout. Half-precision and quantised weights are what a machine can hold, not what it computes in.
 
 use crate::error::Result;
+use crate::stored::Stored;
 use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
 use candle_core::{DType, Module, Tensor};
 use std::fmt;
@@ -33,7 +34,26 @@ impl Precision {
         ("q8_0", Precision::Q8_0),
     ];
 
-    fn quantised(self) -> Option<GgmlDType> {
+    /// Every precision.
+    pub fn all() -> impl Iterator<Item = Precision> {
+        Precision::ALL.into_iter().map(|(_, precision)| precision)
+    }
+
+    /// The type of a matrix with rows of `width`: one that does not fit the blocks stays f16.
+    pub(crate) fn of_matrix(self, width: usize) -> GgmlDType {
+        match self.quantised() {
+            Some(quantised) if width.is_multiple_of(quantised.block_size()) => quantised,
+            None if self == Precision::F32 => GgmlDType::F32,
+            _ => GgmlDType::F16,
+        }
+    }
+
+    /// The type of the embedding. It is looked up, not multiplied with: half precision is as small as it gets.
+    pub(crate) fn of_embedding(self) -> GgmlDType {
+        if self == Precision::F32 { GgmlDType::F32 } else { GgmlDType::F16 }
+    }
+
+    pub(crate) fn quantised(self) -> Option<GgmlDType> {
         match self {
             Precision::F32 | Precision::F16 => None,
             Precision::Q4K => Some(GgmlDType::Q4K),
@@ -63,10 +83,26 @@ impl fmt::Display for Precision {
 pub(crate) enum Matrix {
     F32(Tensor), // [out, in]
     F16(Tensor),
+    BF16(Tensor),
     Quantised(QMatMul),
 }
 
 impl Matrix {
+    /// Converts what a file holds to `precision`, or keeps it as it is stored.
+    pub(crate) fn load(stored: &Stored<'_>, precision: Option<Precision>) -> Result<Matrix> {
+        match precision {
+            Some(precision) if precision.of_matrix(stored.width()) != stored.dtype => {
+                Matrix::new(stored.to_f32()?, precision)
+            }
+            _ => match stored.dtype {
+                GgmlDType::F32 => Ok(Matrix::F32(stored.to_f32()?)),
+                GgmlDType::F16 => Ok(Matrix::F16(stored.f16()?)),
+                GgmlDType::BF16 => Ok(Matrix::BF16(stored.bf16()?)),
+                _ => Ok(Matrix::Quantised(QMatMul::from_qtensor(stored.quantised()?)?)),
+            },
+        }
+    }
+
     /// Converts an f32 tensor. One whose width does not fit the blocks of a quantised type stays f16.
     pub(crate) fn new(weight: Tensor, precision: Precision) -> Result<Matrix> {
         let width = weight.dim(1)?;
@@ -84,7 +120,7 @@ impl Matrix {
         Ok(match self {
             Matrix::F32(weight) => x.matmul(&weight.t()?)?,
             // Widened for the product, one matrix at a time: sums in f16 would lose what the goldens can see.
-            Matrix::F16(weight) => x.matmul(&weight.to_dtype(DType::F32)?.t()?)?,
+            Matrix::F16(weight) | Matrix::BF16(weight) => x.matmul(&weight.to_dtype(DType::F32)?.t()?)?,
             Matrix::Quantised(weight) => weight.forward(x)?,
         })
     }

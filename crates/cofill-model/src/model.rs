@@ -3,11 +3,11 @@
 //! Dream's shift lives here and nowhere else: the distribution of position i is read from hidden row i − 1. Attention is that of
 //! position i itself, as the paper's text has it, unless [`AttentionRow::Source`] is asked for.
 
+use crate::checkpoint::Checkpoint;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::matrix::Precision;
 use crate::transformer::{Ask, Probe, Transformer};
-use crate::weights::Weights;
 use candle_core::{D, Tensor};
 use cofill::{Attention, Denoiser, Distributions, Prediction, Query, Row, RowStats, TokenId};
 use rayon::prelude::*;
@@ -31,16 +31,19 @@ pub enum AttentionRow {
 }
 
 impl Model {
-    /// Loads a folder in Hugging Face layout, exactly.
-    pub fn load(dir: &Path) -> Result<Model> {
-        Model::load_as(dir, Precision::F32)
+    /// Loads a folder in Hugging Face layout or a GGUF file, exactly.
+    pub fn load(path: &Path) -> Result<Model> {
+        Model::load_as(path, None)
     }
 
-    /// Loads a folder in Hugging Face layout and keeps its weights as `precision`.
-    pub fn load_as(dir: &Path, precision: Precision) -> Result<Model> {
-        let config = Config::load(dir)?;
-        let weights = Weights::open(dir)?;
-        let transformer = Transformer::load(config, &weights, precision)?;
+    /// Loads a folder or a GGUF file and keeps its weights as `precision`, or as [`Transformer::load`] does without one.
+    pub fn load_as(path: &Path, precision: impl Into<Option<Precision>>) -> Result<Model> {
+        Model::of(&Checkpoint::open(path)?, precision)
+    }
+
+    /// Loads an open checkpoint.
+    pub fn of(checkpoint: &Checkpoint, precision: impl Into<Option<Precision>>) -> Result<Model> {
+        let transformer = Transformer::load(checkpoint.config()?, &checkpoint.weights()?, precision)?;
         Ok(Model { transformer, guidance: 0.0, attention_row: AttentionRow::default() })
     }
 
@@ -59,7 +62,12 @@ impl Model {
         self.attention_row = row;
     }
 
-    /// What `config.json` says.
+    /// Without the shift, for whoever wants the rows as the network makes them.
+    pub fn transformer(&self) -> &Transformer {
+        &self.transformer
+    }
+
+    /// What the checkpoint's configuration says.
     pub fn config(&self) -> &Config {
         self.transformer.config()
     }

@@ -15,6 +15,7 @@ mod quantise;
 mod stored;
 mod tokenizer;
 mod transformer;
+mod verify;
 mod weights;
 
 pub use chat::{ChatTemplate, Message};
@@ -26,4 +27,5 @@ pub use model::{AttentionRow, Model};
 pub use quantise::{Quantise, Written};
 pub use tokenizer::Tokenizer;
 pub use transformer::{Ask, Pass, Probe, Transformer};
+pub use verify::{Case, Deviation, Golden, Tolerances, Verdict};
 pub use weights::Weights;

@@ -95,14 +95,8 @@ impl Model {
 
     /// Refuses what the weights would answer with nonsense or not at all.
     fn check(&self, tokens: &[TokenId], rows: &[usize]) -> cofill::Result<()> {
-        let Config { context, vocab, shift, mask_id, .. } = *self.config();
-        if tokens.len() > context {
-            return Err(Error::TooLong { given: tokens.len(), most: context }.into());
-        }
-        let last = vocab as TokenId - 1;
-        if let Some(position) = tokens.iter().position(|&token| token > last) {
-            return Err(cofill::Error::UnknownToken { token: tokens[position], position, last });
-        }
+        self.check_tokens(tokens)?;
+        let Config { shift, mask_id, .. } = *self.config();
         if let Some(&row) = rows.iter().find(|&&row| row >= tokens.len()) {
             let problem = format!("it asks for position {row} of {}", tokens.len());
             return Err(cofill::Error::Contract { who: "caller", problem });
@@ -110,6 +104,19 @@ impl Model {
         match shift && tokens.first() == Some(&mask_id) {
             true => Err(Error::FirstMasked.into()),
             false => Ok(()),
+        }
+    }
+
+    /// Refuses canvases that are too long and tokens that do not exist.
+    pub(crate) fn check_tokens(&self, tokens: &[TokenId]) -> cofill::Result<()> {
+        let Config { context, vocab, .. } = *self.config();
+        if tokens.len() > context {
+            return Err(Error::TooLong { given: tokens.len(), most: context }.into());
+        }
+        let last = vocab as TokenId - 1;
+        match tokens.iter().position(|&token| token > last) {
+            Some(position) => Err(cofill::Error::UnknownToken { token: tokens[position], position, last }),
+            None => Ok(()),
         }
     }
 

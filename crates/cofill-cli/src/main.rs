@@ -1,11 +1,12 @@
 //! The `cofill` command: arguments in, one function per command.
 //!
-//! stdout is the answer, stderr the rest. Exit codes: 0 it worked, 1 the run failed (or two traces differ), 2 the request was wrong.
+//! stdout is the answer, stderr the rest. Exit codes: 0 it worked, 1 the run failed (or two traces differ, or a model deviates), 2 the request was wrong.
 
 mod canvas;
 mod fail;
 mod generate;
 mod model;
+mod models;
 mod probe;
 mod samplers;
 mod select;
@@ -30,6 +31,7 @@ enum Command {
     Generate(Box<generate::Args>),
     Select(select::Args),
     Probe(probe::Args),
+    Models(models::Args),
     Samplers(samplers::Args),
     Trace(trace::Args),
 }
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
         Command::Generate(args) => generate::run(&args),
         Command::Select(args) => select::run(&args),
         Command::Probe(args) => probe::run(&args),
+        Command::Models(args) => models::run(&args),
         Command::Samplers(args) => samplers::run(&args),
         Command::Trace(args) => trace::run(&args),
     };

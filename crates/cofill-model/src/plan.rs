@@ -1,10 +1,11 @@
 //! The tensors an architecture needs: their names, shapes and what they are for.
 
 use crate::config::Config;
+use crate::error::{Error, Result};
 use crate::matrix::Precision;
 use crate::stored::row_bytes;
 use crate::transformer::Names;
-use crate::weights::Layout;
+use crate::weights::{Layout, Weights};
 use candle_core::quantized::GgmlDType;
 
 /// A tensor that must be there.
@@ -45,8 +46,8 @@ impl Need {
 
     /// Its bytes in a type, whose blocks its width must fit.
     pub(crate) fn bytes_as(&self, dtype: GgmlDType) -> u64 {
-        let rows: u64 = self.shape[..self.shape.len() - 1].iter().map(|&n| n as u64).product();
-        rows * row_bytes(dtype, self.width()) as u64
+        let rows = product(&self.shape[..self.shape.len() - 1]);
+        rows.saturating_mul(row_bytes(dtype, self.width()) as u64)
     }
 
     /// Whether its width keeps it from being quantised.
@@ -60,12 +61,28 @@ impl Need {
     }
 
     pub(crate) fn parameters(&self) -> u64 {
-        self.shape.iter().map(|&n| n as u64).product()
+        product(&self.shape)
     }
 }
 
-/// Every tensor of an architecture, in the same order for every layout. A tied head is not among them.
-pub(crate) fn needs(config: &Config, layout: Layout) -> Vec<Need> {
+/// A damaged configuration may ask for more than there are numbers; it is still worth a table of what it asks for.
+pub(crate) fn product(shape: &[usize]) -> u64 {
+    shape.iter().fold(1, |n, &d| n.saturating_mul(d as u64))
+}
+
+/// Every tensor of an architecture, by the names of the checkpoint's own layout and by llama.cpp's. A tied head is not among them.
+pub(crate) fn needs(config: &Config, weights: &Weights) -> Result<Vec<(Need, Need)>> {
+    // A list as long as a damaged number of layers would be is no help to anybody.
+    let n = weights.list().len();
+    if config.layers > n {
+        let what = format!("most of {} layers (there are {n} tensors)", config.layers);
+        return Err(Error::Missing { path: weights.path().into(), what });
+    }
+    Ok(listed(config, weights.layout()).into_iter().zip(listed(config, Layout::Gguf)).collect())
+}
+
+/// Every tensor, in the same order for every layout.
+fn listed(config: &Config, layout: Layout) -> Vec<Need> {
     let Config { hidden, heads, kv_heads, head_dim, mlp, vocab, .. } = *config;
     let names = Names::of(config.family, layout);
     let need = |name: String, shape: &[usize], role| Need { name, shape: shape.to_vec(), role };

@@ -13,7 +13,7 @@ use crate::matrix::Precision;
 use crate::plan::{Need, Role, needs, tied_head};
 use crate::stored::{Stored, type_of};
 use crate::transformer::{Names, TILE};
-use crate::weights::{Layout, halved};
+use crate::weights::{Layout, Weights, halved};
 use candle_core::Tensor;
 use candle_core::quantized::{GgmlDType, QTensor};
 use half::f16;
@@ -69,7 +69,7 @@ impl Quantise<'_> {
             return Err(Error::Exists { path: self.out.into() });
         }
         let (config, weights) = (self.checkpoint.config()?, self.checkpoint.weights()?);
-        let jobs = self.jobs(&config, weights.layout());
+        let jobs = self.jobs(&config, &weights)?;
         // A missing tensor is worth knowing before gigabytes are written.
         jobs.iter().try_for_each(|job| weights.find(&job.from, &job.need.shape).map(drop))?;
         let (values, without_tokenizer, chat) = self.values(&config)?;
@@ -97,19 +97,21 @@ impl Quantise<'_> {
         Ok(Written { bytes: at, tensors: jobs.len(), stayed_f16, without_tokenizer, chat })
     }
 
-    fn jobs(&self, config: &Config, layout: Layout) -> Vec<Job> {
-        let from = needs(config, layout).into_iter().map(|need| need.name);
-        let mut jobs: Vec<Job> = from
-            .zip(needs(config, Layout::Gguf))
-            .map(|(from, need)| Job { from, dtype: need.dtype(self.precision), paired: paired(config, &need), need })
-            .collect();
+    fn jobs(&self, config: &Config, weights: &Weights) -> Result<Vec<Job>> {
+        let job = |(from, need): (Need, Need)| Job {
+            from: from.name,
+            dtype: need.dtype(self.precision),
+            paired: paired(config, &need),
+            need,
+        };
+        let mut jobs: Vec<Job> = needs(config, weights)?.into_iter().map(job).collect();
         // A tied head is looked up in one precision and multiplied with in another, so that it becomes a tensor of its own.
         let head = tied_head(config, Layout::Gguf);
         if config.tied && head.dtype(self.precision) != self.precision.of_embedding() {
-            let from = Names::of(config.family, layout).embedding.into();
+            let from = Names::of(config.family, weights.layout()).embedding.into();
             jobs.push(Job { from, dtype: head.dtype(self.precision), paired: None, need: head });
         }
-        jobs
+        Ok(jobs)
     }
 
     /// The header's values, why there is no tokenizer among them, and whether there is a chat template.

@@ -97,8 +97,9 @@ impl Golden {
             return Err(Error::Missing { path: path.into(), what: "the golden file".into() });
         }
         let tensors = candle_core::safetensors::load(path, &Device::Cpu);
-        let malformed = |error: candle_core::Error| {
-            Error::Malformed { path: path.into(), problem: format!("not a safetensors file: {error}") }
+        let malformed = |error: candle_core::Error| Error::Malformed {
+            path: path.into(),
+            problem: format!("not a safetensors file: {error}"),
         };
         let golden = Golden { path: path.into(), tensors: tensors.map_err(malformed)? };
         match golden.tensors.keys().any(|name| name.ends_with(".input_ids")) {
@@ -121,7 +122,9 @@ impl Golden {
             for (row, ids) in batch.iter().enumerate() {
                 let mask = masks.as_ref().and_then(|masks| masks.get(row));
                 let pad = mask.map_or(0, |mask| mask.iter().take_while(|&&m| m == 0).count());
-                let id = |&id: &i64| TokenId::try_from(id).map_err(|_| self.malformed(name, &format!("{id} is no token id")));
+                let id = |&id: &i64| {
+                    TokenId::try_from(id).map_err(|_| self.malformed(name, &format!("{id} is no token id")))
+                };
                 let tokens = ids.iter().skip(pad).map(id).collect::<Result<Vec<_>>>()?;
                 if tokens.is_empty() {
                     return Err(self.malformed(name, &format!("sequence {row} is empty")));
@@ -153,9 +156,8 @@ impl Case<'_> {
     }
 
     fn argmax(&self) -> Result<Vec<i64>> {
-        self.golden.read(&self.name, "argmax", |whole| {
-            whole.get(self.row)?.narrow(0, self.pad, self.tokens.len())?.to_vec1()
-        })
+        self.golden
+            .read(&self.name, "argmax", |whole| whole.get(self.row)?.narrow(0, self.pad, self.tokens.len())?.to_vec1())
     }
 
     /// Head-mean attention of a layer. `[query x key]`

@@ -40,11 +40,13 @@ pub(crate) enum Layout {
 
 /// What a file says about a tensor.
 #[derive(Debug, Clone)]
-pub(crate) struct Listed {
-    pub(crate) name: String,
-    /// The file's own word for the type.
-    pub(crate) dtype: String,
-    pub(crate) shape: Vec<usize>,
+pub struct TensorInfo {
+    /// Its name.
+    pub name: String,
+    /// Its type, in the file's word.
+    pub dtype: String,
+    /// Outermost first.
+    pub shape: Vec<usize>,
 }
 
 struct Shard {
@@ -142,6 +144,11 @@ impl Weights {
         }
     }
 
+    /// The folder or file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     pub(crate) fn layout(&self) -> Layout {
         match self.source {
             Source::Folder { .. } => Layout::HuggingFace,
@@ -158,11 +165,11 @@ impl Weights {
     }
 
     /// Every tensor there is, by name.
-    pub(crate) fn list(&self) -> Vec<Listed> {
-        let mut list: Vec<Listed> = match &self.source {
+    pub(crate) fn list(&self) -> Vec<TensorInfo> {
+        let mut list: Vec<TensorInfo> = match &self.source {
             Source::Folder { files, file_of } => {
                 let info = |(name, file): (&String, &usize)| Some((name.clone(), files[*file].header.info(name)?));
-                let listed = |(name, info): (String, &safetensors::tensor::TensorInfo)| Listed {
+                let listed = |(name, info): (String, &safetensors::tensor::TensorInfo)| TensorInfo {
                     name,
                     dtype: format!("{:?}", info.dtype),
                     shape: info.shape.clone(),
@@ -172,7 +179,7 @@ impl Weights {
             Source::Gguf { file, .. } => {
                 let listed = |info: &crate::gguf::Info| {
                     let (name, shape) = (info.name.clone(), info.shape.clone());
-                    Listed { name, dtype: type_name(info.dtype).into(), shape }
+                    TensorInfo { name, dtype: type_name(info.dtype).into(), shape }
                 };
                 file.tensors().iter().map(listed).collect()
             }

@@ -137,7 +137,8 @@ impl SelfMade {
     fn deviates(&mut self) -> Result<Vec<&'static str>, String> {
         let golden = self.open().map_err(|error| error.to_string())?;
         let cases = golden.cases().map_err(|error| error.to_string())?;
-        let verdict = cases[0].verify(&mut self.model, &Tolerances::default()).map_err(|error| format!("{:#}", chain(&error)))?;
+        let verdict =
+            cases[0].verify(&mut self.model, &Tolerances::default()).map_err(|error| format!("{:#}", chain(&error)))?;
         let off = verdict.deviations.iter().filter(|deviation| !deviation.passes());
         let tokens = (!verdict.other_tokens.is_empty()).then_some("tokens");
         let off: Vec<&str> = off.map(|deviation| deviation.quantity).chain(tokens).collect();
@@ -200,5 +201,7 @@ fn a_wrong_golden_file_is_refused() {
     let folder = Folder::new();
     folder.put("golden", b"no safetensors");
     assert!(Golden::open(&folder.join("golden")).is_err_and(|error| error.to_string().contains("not a safetensors")));
-    assert!(Golden::open(&folder.join("none")).is_err_and(|error| error.to_string().contains("the golden file is missing")));
+    assert!(
+        Golden::open(&folder.join("none")).is_err_and(|error| error.to_string().contains("the golden file is missing"))
+    );
 }

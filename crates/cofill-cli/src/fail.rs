@@ -80,11 +80,11 @@ impl From<cofill::Error> for Fail {
     }
 }
 
-/// A checkpoint that cannot be used is a wrong request; only arithmetic can fail by itself.
+/// A checkpoint that cannot be used is a wrong request; only arithmetic and writing can fail by themselves.
 impl From<cofill_model::Error> for Fail {
     fn from(error: cofill_model::Error) -> Fail {
         match error {
-            cofill_model::Error::Candle(_) => Fail::Run(error.into()),
+            cofill_model::Error::Candle(_) | cofill_model::Error::Write { .. } => Fail::Run(error.into()),
             _ => Fail::Request(error.into()),
         }
     }

@@ -25,9 +25,10 @@ pub(crate) struct Args {
     /// The model.
     #[arg(short, long, default_value = "toy", help = format!("The model: {NAMES}"))]
     model: String,
-    /// How a checkpoint's weights are kept: f32 is exact, f16, q8_0, q6k and q4k are smaller.
-    #[arg(long, value_name = "TYPE", default_value = "f32")]
-    dtype: Precision,
+    /// How a checkpoint's weights are kept: f32 is exact, f16, q8_0, q6k and q4k are smaller (default: f32 for folders, as
+    /// stored for GGUF files).
+    #[arg(long, value_name = "TYPE")]
+    dtype: Option<Precision>,
     /// Which positions are committed together; `cofill samplers` lists the forms.
     #[arg(short, long, value_name = "SPEC", default_value = "topk:2+ad")]
     sampler: SamplerSpec,

@@ -1,12 +1,13 @@
 //! The `cofill` command: arguments in, one function per command.
 //!
-//! stdout is the answer, stderr the rest. Exit codes: 0 it worked, 1 the run failed (or two traces differ), 2 the request was wrong.
+//! stdout is the answer, stderr the rest. Exit codes: 0 it worked, 1 the run failed (or two traces differ, or a model deviates), 2 the request was wrong.
 
 mod bench;
 mod canvas;
 mod fail;
 mod generate;
 mod model;
+mod models;
 mod probe;
 mod progress;
 mod samplers;
@@ -32,6 +33,7 @@ enum Command {
     Generate(Box<generate::Args>),
     Select(select::Args),
     Probe(probe::Args),
+    Models(models::Args),
     Samplers(samplers::Args),
     Trace(trace::Args),
     Bench(bench::Args),
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         Command::Generate(args) => generate::run(&args),
         Command::Select(args) => select::run(&args),
         Command::Probe(args) => probe::run(&args),
+        Command::Models(args) => models::run(&args),
         Command::Samplers(args) => samplers::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Bench(args) => bench::run(&args),

@@ -7,8 +7,7 @@ use cofill_model::{AttentionRow, ChatTemplate, Message, Precision, Tokenizer};
 use std::path::Path;
 
 /// The models that can be named.
-pub(crate) const NAMES: &str =
-    "`toy` (a known joint distribution over short sentences), or the folder of a LLaDA, Dream or A2D-Qwen checkpoint";
+pub(crate) const NAMES: &str = "`toy` (a known joint distribution over short sentences), or a LLaDA, Dream or A2D-Qwen checkpoint: a folder or a .gguf file";
 
 /// A loaded model.
 pub(crate) struct Model {
@@ -22,7 +21,7 @@ enum Kind {
     Checkpoint(Box<Checkpoint>),
 }
 
-/// A folder in Hugging Face layout. Without a tokenizer it still takes and gives token ids.
+/// A folder in Hugging Face layout or a GGUF file. Without a tokenizer it still takes and gives token ids.
 struct Checkpoint {
     model: cofill_model::Model,
     tokenizer: Result<Tokenizer, cofill_model::Error>,
@@ -34,13 +33,13 @@ const TOY_MOST: usize = 8192;
 
 impl Model {
     /// Finds and loads what `--model` names.
-    pub(crate) fn load(name: &str, precision: Precision) -> Done<Model> {
+    pub(crate) fn load(name: &str, precision: Option<Precision>) -> Done<Model> {
         let kind = match name {
             "toy" => Kind::Toy(Toy::phrases(0)),
-            dir if Path::new(dir).is_dir() => {
-                let dir = Path::new(dir);
-                let model = cofill_model::Model::load_as(dir, precision)?;
-                let (tokenizer, chat) = (Tokenizer::load(dir), ChatTemplate::load(dir));
+            path if Path::new(path).exists() => {
+                let checkpoint = cofill_model::Checkpoint::open(Path::new(path))?;
+                let model = cofill_model::Model::of(&checkpoint, precision)?;
+                let (tokenizer, chat) = (checkpoint.tokenizer(), checkpoint.chat());
                 Kind::Checkpoint(Box::new(Checkpoint { model, tokenizer, chat }))
             }
             _ => return Err(Fail::request(format!("unknown model `{name}` for --model; give {NAMES}"))),

@@ -57,21 +57,35 @@ impl ChatTemplate {
             },
         };
 
+        let mut tokens = Vec::new();
+        for name in TOKENS {
+            let token = config.as_ref().map(|c| c.token(name)).transpose()?.flatten();
+            tokens.extend(token.map(|token| (name, token.to_owned())));
+        }
+        Self::new(&path, source, tokens).map(Some)
+    }
+
+    /// A template and the special tokens it may name; `path` is for messages.
+    pub(crate) fn new(path: &Path, source: String, tokens: Vec<(&'static str, String)>) -> Result<Self> {
         let mut environment = Environment::new();
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
-        environment.set_syntax(syntax.map_err(|e| malformed(&path, e.to_string()))?);
+        environment.set_syntax(syntax.map_err(|e| malformed(path, e.to_string()))?);
         environment.set_unknown_method_callback(unknown_method_callback);
         environment.add_function("raise_exception", |message: String| -> Result<Value, minijinja::Error> {
             Err(minijinja::Error::new(ErrorKind::InvalidOperation, message))
         });
-        for name in TOKENS {
-            // A token that is absent stays undefined, so that a template that needs it fails instead of losing it.
-            if let Some(token) = config.as_ref().map(|c| c.token(name)).transpose()?.flatten() {
-                environment.add_global(name, token.to_owned());
-            }
+        // A token that is absent stays undefined, so that a template that needs it fails instead of losing it.
+        for (name, token) in tokens {
+            environment.add_global(name, token);
         }
-        environment.add_template_owned(NAME, source).map_err(|e| malformed(&path, e.to_string()))?;
-        Ok(Some(Self { environment }))
+        environment.add_template_owned(NAME, source).map_err(|e| malformed(path, e.to_string()))?;
+        Ok(Self { environment })
+    }
+
+    /// The template's own text.
+    pub(crate) fn source(&self) -> Result<String> {
+        let template = self.environment.get_template(NAME);
+        template.map(|t| t.source().to_owned()).map_err(|e| Error::Template { problem: e.to_string() })
     }
 
     /// The prompt for `messages`, ending with the header of the assistant's turn if `add_generation_prompt`.

@@ -72,7 +72,7 @@ const BLOCK_CAUSAL: [&str; 4] =
     ["SDARForCausalLM", "SDARMoeForCausalLM", "LLaDA2MoeModelLM", "Fast_dLLM_QwenForCausalLM"];
 
 /// No model is this large; a size beyond it is a damaged file, not a reason to allocate.
-const MOST: u64 = 1 << 24;
+pub(crate) const MOST: u64 = 1 << 24;
 
 impl Config {
     /// Reads `config.json` in `dir`.
@@ -107,12 +107,13 @@ impl Config {
             given if BLOCK_CAUSAL.contains(&given) => return Err(fields.block_causal("architectures[0]", given)),
             given => return Err(fields.unsupported("architectures[0]", given, ACCEPTED)),
         };
-        config.check(&fields)?;
+        config.check(path)?;
         Ok(config)
     }
 
-    fn check(&self, fields: &Fields) -> Result<()> {
-        let wrong = |problem: String| Err(fields.malformed(problem));
+    /// That the values fit each other, whatever file (`path`) they come from.
+    pub(crate) fn check(&self, path: &Path) -> Result<()> {
+        let wrong = |problem: String| Err(Error::Malformed { path: path.into(), problem });
         if !self.heads.is_multiple_of(self.kv_heads) {
             return wrong(format!("{} query heads cannot share {} key heads evenly", self.heads, self.kv_heads));
         }

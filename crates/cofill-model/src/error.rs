@@ -97,7 +97,7 @@ pub enum Error {
         name: String,
     },
     /// A tensor of another shape than the configuration says.
-    #[error("`{}`: tensor `{name}` has shape {got:?}, but config.json asks for {want:?}", path.display())]
+    #[error("`{}`: tensor `{name}` has shape {got:?}, but the configuration asks for {want:?}", path.display())]
     Shape {
         /// The file.
         path: PathBuf,
@@ -149,6 +149,20 @@ pub enum Error {
     /// A shifted model cannot predict the first position.
     #[error("position 0 is masked, but this model predicts a position from the one before it; start with a token")]
     FirstMasked,
+    /// A file that would be lost.
+    #[error("`{}` exists; give another name, or --force to replace it", path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file that cannot be written.
+    #[error("`{}` cannot be written: {problem}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        problem: String,
+    },
     /// The tensor library failed.
     #[error("computing failed")]
     Candle(#[from] candle_core::Error),

@@ -5,25 +5,36 @@
 
 mod attention;
 mod chat;
+mod checkpoint;
 mod config;
 mod error;
+mod gguf;
+mod inspect;
 mod kernels;
 mod matrix;
 mod model;
+mod plan;
+mod quantise;
 mod random;
+mod stored;
 mod timing;
 mod tokenizer;
 mod transformer;
+mod verify;
 mod weights;
 
 pub use attention::Probe;
 pub use chat::{ChatTemplate, Message};
+pub use checkpoint::Checkpoint;
 pub use config::{Config, Family};
 pub use error::{Error, Result};
+pub use inspect::{Inspection, Memory};
 pub use matrix::Precision;
 pub use model::{AttentionRow, Model};
+pub use quantise::{Quantise, Written};
 pub use random::Sizes;
 pub use timing::Timing;
 pub use tokenizer::Tokenizer;
 pub use transformer::{Ask, Kernels, Pass, Transformer};
-pub use weights::Weights;
+pub use verify::{Case, Deviation, Golden, Tolerances, Verdict};
+pub use weights::{TensorInfo, Weights};

@@ -4,10 +4,12 @@
 
 use crate::error::Result;
 use crate::kernels::{Strided, matmul, with_slice};
+use crate::stored::Stored;
 use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
 use candle_core::{DType, Device, Module, Tensor};
 use rayon::prelude::*;
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
 
 /// How weights are kept in memory.
@@ -35,7 +37,26 @@ impl Precision {
         ("q8_0", Precision::Q8_0),
     ];
 
-    fn quantised(self) -> Option<GgmlDType> {
+    /// Every precision.
+    pub fn all() -> impl Iterator<Item = Precision> {
+        Precision::ALL.into_iter().map(|(_, precision)| precision)
+    }
+
+    /// The type of a matrix with rows of `width`: one that does not fit the blocks stays f16.
+    pub(crate) fn of_matrix(self, width: usize) -> GgmlDType {
+        match self.quantised() {
+            Some(quantised) if width.is_multiple_of(quantised.block_size()) => quantised,
+            None if self == Precision::F32 => GgmlDType::F32,
+            _ => GgmlDType::F16,
+        }
+    }
+
+    /// The type of the embedding. It is looked up, not multiplied with: half precision is as small as it gets.
+    pub(crate) fn of_embedding(self) -> GgmlDType {
+        if self == Precision::F32 { GgmlDType::F32 } else { GgmlDType::F16 }
+    }
+
+    pub(crate) fn quantised(self) -> Option<GgmlDType> {
         match self {
             Precision::F32 | Precision::F16 => None,
             Precision::Q4K => Some(GgmlDType::Q4K),
@@ -73,32 +94,48 @@ pub(crate) enum Matrix {
 
 /// Up to `Narrow::ROWS` rows of a matrix.
 pub(crate) enum Narrow {
-    F16(Tensor),
+    /// f16 or bf16.
+    Half(Tensor),
     Quantised(QTensor),
 }
 
 impl Matrix {
+    /// Converts what a file holds to `precision`, or keeps it as it is stored.
+    pub(crate) fn load(stored: &Stored<'_>, precision: Option<Precision>) -> Result<Matrix> {
+        if let Some(precision) = precision.filter(|precision| precision.of_matrix(stored.width()) != stored.dtype) {
+            return Matrix::new(stored.to_f32()?, precision);
+        }
+        let (rows, width) = (stored.shape[0], stored.width());
+        let narrow = |tile: &dyn Fn(&Stored<'_>) -> Result<Narrow>| {
+            let tiles = Narrow::tiles(rows).map(|rows| tile(&stored.rows(rows))).collect::<Result<_>>()?;
+            Ok(Matrix::Narrow { tiles, shape: (rows, width) })
+        };
+        match stored.dtype {
+            GgmlDType::F32 => Ok(Matrix::F32(stored.to_f32()?)),
+            GgmlDType::F16 => narrow(&|tile| Ok(Narrow::Half(tile.f16()?))),
+            GgmlDType::BF16 => narrow(&|tile| Ok(Narrow::Half(tile.bf16()?))),
+            GgmlDType::Q4K | GgmlDType::Q6K => Ok(Matrix::Quantised(QMatMul::from_qtensor(stored.quantised()?)?)),
+            _ => narrow(&|tile| Ok(Narrow::Quantised(tile.quantised()?))),
+        }
+    }
+
     /// Converts an f32 tensor. One whose width does not fit the blocks of a quantised type stays f16.
     pub(crate) fn new(weight: Tensor, precision: Precision) -> Result<Matrix> {
-        let shape @ (_, width) = weight.dims2()?;
-        match precision.quantised() {
-            None if precision == Precision::F32 => Ok(Matrix::F32(weight)),
-            Some(quantised) if width.is_multiple_of(quantised.block_size()) => match quantised {
-                // The types whose products the tensor library computes faster than f32's.
-                GgmlDType::Q4K | GgmlDType::Q6K => {
-                    Ok(Matrix::Quantised(QMatMul::from_qtensor(QTensor::quantize(&weight, quantised)?)?))
-                }
-                _ => {
-                    // A copy: quantising reads the whole storage, and a tile is a part of one.
-                    let tile =
-                        |rows: Tensor| Ok(Narrow::Quantised(QTensor::quantize(&rows.force_contiguous()?, quantised)?));
-                    Ok(Matrix::Narrow { tiles: Narrow::cut(&weight, tile)?, shape })
-                }
-            },
-            _ => {
-                let tile = |rows: Tensor| Ok(Narrow::F16(rows.to_dtype(DType::F16)?));
-                Ok(Matrix::Narrow { tiles: Narrow::cut(&weight, tile)?, shape })
+        let shape @ (rows, width) = weight.dims2()?;
+        let narrow = |tile: &dyn Fn(Tensor) -> Result<Narrow>| {
+            let cut = |rows: Range<usize>| weight.narrow(0, rows.start, rows.len());
+            let tiles = Narrow::tiles(rows).map(|rows| tile(cut(rows)?)).collect::<Result<_>>()?;
+            Ok(Matrix::Narrow { tiles, shape })
+        };
+        match precision.of_matrix(width) {
+            GgmlDType::F32 => Ok(Matrix::F32(weight)),
+            GgmlDType::F16 => narrow(&|tile| Ok(Narrow::Half(tile.to_dtype(DType::F16)?))),
+            // The types whose products the tensor library computes faster than f32's.
+            dtype @ (GgmlDType::Q4K | GgmlDType::Q6K) => {
+                Ok(Matrix::Quantised(QMatMul::from_qtensor(QTensor::quantize(&weight, dtype)?)?))
             }
+            // A copy: quantising reads the whole storage, and a tile is a part of one.
+            dtype => narrow(&|tile| Ok(Narrow::Quantised(QTensor::quantize(&tile.force_contiguous()?, dtype)?))),
         }
     }
 
@@ -131,22 +168,20 @@ impl Narrow {
     /// Rows of a tile: of a width of 4,096, widened, 4 MB.
     const ROWS: usize = 256;
 
-    fn cut(weight: &Tensor, tile: impl Fn(Tensor) -> Result<Narrow>) -> Result<Vec<Narrow>> {
-        let rows = weight.dim(0)?;
-        let starts = (0..rows).step_by(Narrow::ROWS);
-        starts.map(|start| tile(weight.narrow(0, start, Narrow::ROWS.min(rows - start))?)).collect()
+    fn tiles(rows: usize) -> impl Iterator<Item = Range<usize>> {
+        (0..rows).step_by(Narrow::ROWS).map(move |start| start..rows.min(start + Narrow::ROWS))
     }
 
     fn widen(&self) -> Result<Tensor> {
         Ok(match self {
-            Narrow::F16(tile) => tile.to_dtype(DType::F32)?,
+            Narrow::Half(tile) => tile.to_dtype(DType::F32)?,
             Narrow::Quantised(tile) => tile.dequantize(&tile.device())?,
         })
     }
 
     fn bytes(&self) -> usize {
         match self {
-            Narrow::F16(tile) => tile.elem_count() * tile.dtype().size_in_bytes(),
+            Narrow::Half(tile) => tile.elem_count() * tile.dtype().size_in_bytes(),
             Narrow::Quantised(tile) => tile.storage_size_in_bytes(),
         }
     }

@@ -4,12 +4,12 @@
 //! position i itself, as the paper's text has it, unless [`AttentionRow::Source`] is asked for.
 
 use crate::attention::Probe;
+use crate::checkpoint::Checkpoint;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::matrix::Precision;
 use crate::timing::Timing;
 use crate::transformer::{Ask, Pass, Transformer};
-use crate::weights::Weights;
 use candle_core::{D, Tensor};
 use cofill::{Attention, Denoiser, Distributions, Prediction, Query, Row, RowStats, TokenId};
 use rayon::prelude::*;
@@ -35,16 +35,19 @@ pub enum AttentionRow {
 }
 
 impl Model {
-    /// Loads a folder in Hugging Face layout, exactly.
-    pub fn load(dir: &Path) -> Result<Model> {
-        Model::load_as(dir, Precision::F32)
+    /// Loads a folder in Hugging Face layout or a GGUF file, exactly.
+    pub fn load(path: &Path) -> Result<Model> {
+        Model::load_as(path, None)
     }
 
-    /// Loads a folder in Hugging Face layout and keeps its weights as `precision`.
-    pub fn load_as(dir: &Path, precision: Precision) -> Result<Model> {
-        let config = Config::load(dir)?;
-        let weights = Weights::open(dir)?;
-        Ok(Model::new(Transformer::load(config, &weights, precision)?))
+    /// Loads a folder or a GGUF file and keeps its weights as `precision`, or as [`Transformer::load`] does without one.
+    pub fn load_as(path: &Path, precision: impl Into<Option<Precision>>) -> Result<Model> {
+        Model::of(&Checkpoint::open(path)?, precision)
+    }
+
+    /// Loads an open checkpoint.
+    pub fn of(checkpoint: &Checkpoint, precision: impl Into<Option<Precision>>) -> Result<Model> {
+        Ok(Model::new(Transformer::load(checkpoint.config()?, &checkpoint.weights()?, precision)?))
     }
 
     /// A transformer as a denoiser.
@@ -73,13 +76,18 @@ impl Model {
         self.attention_row = row;
     }
 
-    /// What `config.json` says.
+    /// Without the shift, for whoever wants the rows as the network makes them.
+    pub fn transformer(&self) -> &Transformer {
+        &self.transformer
+    }
+
+    /// What the checkpoint's configuration says.
     pub fn config(&self) -> &Config {
         self.transformer.config()
     }
 
-    /// What computes, for measuring it.
-    pub fn transformer(&mut self) -> &mut Transformer {
+    /// The same, to change how it computes.
+    pub fn transformer_mut(&mut self) -> &mut Transformer {
         &mut self.transformer
     }
 
@@ -106,14 +114,8 @@ impl Model {
 
     /// Refuses what the weights would answer with nonsense or not at all.
     fn check(&self, tokens: &[TokenId], rows: &[usize]) -> cofill::Result<()> {
-        let Config { context, vocab, shift, mask_id, .. } = *self.config();
-        if tokens.len() > context {
-            return Err(Error::TooLong { given: tokens.len(), most: context }.into());
-        }
-        let last = vocab as TokenId - 1;
-        if let Some(position) = tokens.iter().position(|&token| token > last) {
-            return Err(cofill::Error::UnknownToken { token: tokens[position], position, last });
-        }
+        self.check_tokens(tokens)?;
+        let Config { shift, mask_id, .. } = *self.config();
         if let Some(&row) = rows.iter().find(|&&row| row >= tokens.len()) {
             let problem = format!("it asks for position {row} of {}", tokens.len());
             return Err(cofill::Error::Contract { who: "caller", problem });
@@ -121,6 +123,19 @@ impl Model {
         match shift && tokens.first() == Some(&mask_id) {
             true => Err(Error::FirstMasked.into()),
             false => Ok(()),
+        }
+    }
+
+    /// Refuses canvases that are too long and tokens that do not exist.
+    pub(crate) fn check_tokens(&self, tokens: &[TokenId]) -> cofill::Result<()> {
+        let Config { context, vocab, .. } = *self.config();
+        if tokens.len() > context {
+            return Err(Error::TooLong { given: tokens.len(), most: context }.into());
+        }
+        let last = vocab as TokenId - 1;
+        match tokens.iter().position(|&token| token > last) {
+            Some(position) => Err(cofill::Error::UnknownToken { token: tokens[position], position, last }),
+            None => Ok(()),
         }
     }
 

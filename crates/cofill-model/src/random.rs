@@ -2,10 +2,14 @@
 
 use crate::config::{Config, Family};
 use crate::error::{Error, Result};
+use crate::stored::Stored;
 use crate::{Model, Precision, Transformer, Weights};
-use candle_core::{Device, Tensor};
+use candle_core::quantized::GgmlDType;
+use half::bf16;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
+use std::borrow::Cow;
+use std::path::Path;
 
 /// How large a model to make up.
 #[derive(Debug, Clone, Copy)]
@@ -59,27 +63,31 @@ impl Model {
     }
 }
 
-/// The tensor of this name: the same numbers for the same seed, whatever was read before it.
+/// The tensor of this name: the same numbers for the same seed, whatever was read before it. In bf16, as models are published.
 ///
 /// Matrices are uniform with variance 1 / inputs, so that activations keep their size from layer to layer. Norms are 1.
-pub(crate) fn tensor(seed: u64, name: &str, shape: &[usize]) -> Result<Tensor> {
+pub(crate) fn tensor<'a>(seed: u64, path: &'a Path, name: &str, shape: &[usize]) -> Stored<'a> {
     let n: usize = shape.iter().product();
-    let values = match shape {
+    let bytes = match shape {
         [_, inputs] => uniform(seed, name, n, (3.0 / *inputs as f32).sqrt()),
         _ if name.ends_with(".bias") => uniform(seed, name, n, 0.1),
-        _ => vec![1.0; n],
+        _ => bf16::ONE.to_le_bytes().repeat(n),
     };
-    Ok(Tensor::from_vec(values, shape, &Device::Cpu)?)
+    Stored { path, name: name.into(), dtype: GgmlDType::BF16, shape: shape.to_vec(), bytes: Cow::Owned(bytes) }
 }
 
 /// Uniform in ±`bound`.
-fn uniform(seed: u64, name: &str, n: usize, bound: f32) -> Vec<f32> {
+fn uniform(seed: u64, name: &str, n: usize, bound: f32) -> Vec<u8> {
     // FNV-1a: a stream of its own for every name.
-    let stream = name
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    let hash = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    random.set_stream(stream);
-    // 24 random bits are what an f32 in [0, 1) can hold.
-    (0..n).map(|_| ((random.next_u32() >> 8) as f32 / 8_388_608.0 - 1.0) * bound).collect()
+    random.set_stream(name.bytes().fold(0xcbf2_9ce4_8422_2325, hash));
+    let mut bytes = vec![0; 2 * n];
+    random.fill_bytes(&mut bytes);
+    // Sixteen random bits are more than a bf16 can tell apart.
+    for pair in bytes.as_chunks_mut::<2>().0 {
+        let share = f32::from(i16::from_le_bytes(*pair)) / 32_768.0;
+        *pair = bf16::from_f32(share * bound).to_le_bytes();
+    }
+    bytes
 }

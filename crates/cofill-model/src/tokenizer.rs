@@ -25,7 +25,7 @@ use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
 use tokenizers::{AddedToken, Model, SplitDelimiterBehavior};
 
 /// How Dream (and Qwen2, which it descends from) cuts text before merging.
-const SPLIT: &str =
+pub(crate) const SPLIT: &str =
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
 /// The Python classes that cut text by [`SPLIT`]. Any other would be given wrong ids without a word.
@@ -49,15 +49,14 @@ impl Tokenizer {
     /// and `tokenizer_config.json`.
     pub fn load(dir: &Path) -> Result<Self> {
         let config = TokenizerConfig::read(dir)?;
-        let mut inner = match read(dir, "tokenizer.json")? {
+        let inner = match read(dir, "tokenizer.json")? {
             Some(text) => from_json(&dir.join("tokenizer.json"), &text)?,
             None => from_vocab(dir, config.as_ref())?,
         };
-        inner.with_padding(None);
-        inner.with_truncation(None).map_err(|e| malformed(&dir.join("tokenizer.json"), e.to_string()))?;
-        let dir = dir.to_owned();
-        let Some(config) = config else { return Ok(Self { dir, inner, bos: None, eos: None, mask: None }) };
-        add_tokens(&mut inner, &config)?;
+        let mut it = Self::new(dir, inner, None, None, None)?;
+        let Some(config) = config else { return Ok(it) };
+        let inner = &mut it.inner;
+        add_tokens(inner, &config)?;
         let id_of = |key| match config.token(key)? {
             None => Ok(None),
             Some(name) => match inner.token_to_id(name) {
@@ -68,7 +67,20 @@ impl Tokenizer {
             },
         };
         let (bos, eos, mask) = (id_of("bos_token")?, id_of("eos_token")?, id_of("mask_token")?);
-        Ok(Self { dir, inner, bos, eos, mask })
+        Ok(Self { bos, eos, mask, ..it })
+    }
+
+    /// A tokenizer that neither pads nor truncates; `path` is for messages.
+    pub(crate) fn new(
+        path: &Path,
+        mut inner: tokenizers::Tokenizer,
+        bos: Option<u32>,
+        eos: Option<u32>,
+        mask: Option<u32>,
+    ) -> Result<Self> {
+        inner.with_padding(None);
+        inner.with_truncation(None).map_err(|e| malformed(path, e.to_string()))?;
+        Ok(Self { dir: path.to_owned(), inner, bos, eos, mask })
     }
 
     /// The ids of `text`. Special tokens are those that `text` spells out; none is added.
@@ -104,6 +116,26 @@ impl Tokenizer {
     /// The id of the token that is written exactly so in the vocabulary.
     pub fn token_id(&self, text: &str) -> Option<u32> {
         self.inner.token_to_id(text)
+    }
+
+    /// The folder or file it came from.
+    pub(crate) fn path(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Every token and its id.
+    pub(crate) fn vocab(&self) -> HashMap<String, u32> {
+        self.inner.get_vocab(true)
+    }
+
+    /// The added tokens, by id.
+    pub(crate) fn added(&self) -> HashMap<u32, AddedToken> {
+        self.inner.get_added_tokens_decoder().into_iter().collect()
+    }
+
+    /// As one `tokenizer.json`, whatever files it came from.
+    pub(crate) fn json(&self) -> Result<String> {
+        self.inner.to_string(false).map_err(|e| malformed(&self.dir, e.to_string()))
     }
 
     /// `bos_token` of `tokenizer_config.json`.
@@ -225,7 +257,7 @@ fn add_tokens(inner: &mut tokenizers::Tokenizer, config: &TokenizerConfig) -> Re
 }
 
 /// `tokenizer.json`, after checking what the library would panic at or pass over.
-fn from_json(path: &Path, text: &str) -> Result<tokenizers::Tokenizer> {
+pub(crate) fn from_json(path: &Path, text: &str) -> Result<tokenizers::Tokenizer> {
     let json: Value = serde_json::from_str(text).map_err(|e| malformed(path, e.to_string()))?;
     let model = &json["model"];
     if let Some(vocab) = model["vocab"].as_object() {
@@ -287,16 +319,22 @@ fn from_vocab(dir: &Path, config: Option<&TokenizerConfig>) -> Result<tokenizers
     }
     check_vocab(&config.path, &vocab)?;
 
-    byte_level_bpe(vocab, merges).map_err(|e| malformed(dir, format!("the tokenizer cannot be built: {e}")))
+    byte_level_bpe(vocab, merges, SPLIT, true)
+        .map_err(|e| malformed(dir, format!("the tokenizer cannot be built: {e}")))
 }
 
-/// The pipeline of Dream's slow tokenizer.
-fn byte_level_bpe(vocab: Vocab, merges: Merges) -> tokenizers::Result<tokenizers::Tokenizer> {
-    let split = Split::new(SplitPattern::Regex(SPLIT.into()), SplitDelimiterBehavior::Isolated, false)?;
+/// The pipeline of byte-level BPE: perhaps NFC, cut by `split`, bytes as characters, merges. Dream's slow tokenizer is this.
+pub(crate) fn byte_level_bpe(
+    vocab: Vocab,
+    merges: Merges,
+    split: &str,
+    nfc: bool,
+) -> tokenizers::Result<tokenizers::Tokenizer> {
+    let split = Split::new(SplitPattern::Regex(split.into()), SplitDelimiterBehavior::Isolated, false)?;
     let bytes = ByteLevel::new(false, true, false); // no prefix space, trimmed offsets, no regex of its own
     let cut = Sequence::new(vec![PreTokenizerWrapper::Split(split), PreTokenizerWrapper::ByteLevel(bytes)]);
     let mut inner = tokenizers::Tokenizer::new(BPE::builder().vocab_and_merges(vocab, merges).build()?);
-    inner.with_normalizer(Some(NFC))?.with_pre_tokenizer(Some(cut)).with_decoder(Some(bytes));
+    inner.with_normalizer(nfc.then_some(NFC))?.with_pre_tokenizer(Some(cut)).with_decoder(Some(bytes));
     Ok(inner)
 }
 
@@ -319,7 +357,7 @@ fn parse_merges(path: &Path, text: &str, vocab: &Vocab) -> Result<Merges> {
 }
 
 /// That every byte has a token: BPE without an unknown token drops what it does not have.
-fn check_bytes(path: &Path, vocab: &Vocab) -> Result<()> {
+pub(crate) fn check_bytes(path: &Path, vocab: &Vocab) -> Result<()> {
     let bytes = ByteLevel::alphabet().into_iter();
     let mut lost: Vec<char> = bytes.filter(|c| !vocab.contains_key(&c.to_string())).collect();
     lost.sort_unstable();

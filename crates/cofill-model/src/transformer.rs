@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::kernels::{rotate, swiglu, with_slice};
 use crate::matrix::{Matrix, Precision};
 use crate::timing::Timing;
-use crate::weights::Weights;
+use crate::weights::{Layout, Weights};
 use candle_core::{DType, Device, Tensor};
 use candle_nn::ops::{rms_norm, silu};
 use candle_nn::rotary_emb::rope;
@@ -82,14 +82,16 @@ pub struct Pass {
 }
 
 impl Transformer {
-    /// Takes the tensors it needs, by the family's names, and converts them one by one: peak memory is the result and one tensor.
-    pub fn load(config: Config, weights: &Weights, precision: Precision) -> Result<Transformer> {
+    /// Takes the tensors it needs, by the layout's names, and converts them one by one: peak memory is the result and one tensor.
+    /// Without a precision, folders are kept in f32 and GGUF files as they are stored.
+    pub fn load(config: Config, weights: &Weights, precision: impl Into<Option<Precision>>) -> Result<Transformer> {
+        let precision = precision.into().or(weights.precision());
         let Config { hidden, heads, kv_heads, head_dim, mlp, vocab, .. } = config;
-        let names = Names::of(config.family);
+        let names = Names::of(config.family, weights.layout());
         let linear = |name: String, out: usize, input: usize, bias: bool| -> Result<Linear> {
             let bias = if bias { Some(weights.get(&format!("{name}.bias"), &[out])?) } else { None };
-            let weight = weights.get(&format!("{name}.weight"), &[out, input])?;
-            Ok(Linear { weight: Matrix::new(weight, precision)?, bias })
+            let weight = weights.stored(&format!("{name}.weight"), &[out, input])?;
+            Ok(Linear { weight: Matrix::load(&weight, precision)?, bias })
         };
         let qk_norm = |name: String| config.qk_norm.then(|| weights.get(&name, &[head_dim])).transpose();
         let block = |i: usize| -> Result<Block> {
@@ -109,17 +111,17 @@ impl Transformer {
                 down: linear(name(names.down), hidden, mlp, false)?,
             })
         };
-        let embedding = weights.get(names.embedding, &[vocab, hidden])?;
         if config.tied {
-            check_tied(&embedding, weights.get(names.head, &[vocab, hidden]), names.head)?;
+            check_tied(weights, names, &[vocab, hidden])?;
         }
-        // Looked up, not multiplied with: half precision is as small as it gets.
-        let embedding = if precision == Precision::F32 { embedding } else { embedding.to_dtype(DType::F16)? };
-        let head = weights.get(if config.tied { names.embedding } else { names.head }, &[vocab, hidden])?;
+        let embedding = weights.stored(names.embedding, &[vocab, hidden])?.embedding(precision)?;
+        let head = weights.stored(if config.tied { names.embedding } else { names.head }, &[vocab, hidden])?;
         let tile = |start| -> Result<Matrix> {
-            let tile = head.narrow(0, start, TILE.min(vocab - start))?;
-            // A copy where it will be converted, so that the whole can be freed; f32 tiles share it.
-            Matrix::new(if precision == Precision::F32 { tile } else { tile.force_contiguous()? }, precision)
+            let rows = TILE.min(vocab - start);
+            match config.tied && embedding.dtype() == DType::F32 {
+                true => Ok(Matrix::F32(embedding.narrow(0, start, rows)?)), // shared, not copied
+                false => Matrix::load(&head.rows(start..start + rows), precision),
+            }
         };
         let head = (0..vocab).step_by(TILE).map(tile).collect::<Result<_>>()?;
         Ok(Transformer {
@@ -318,28 +320,29 @@ impl Rotary {
     }
 }
 
-/// Where a family keeps its tensors.
-struct Names {
-    embedding: &'static str,
-    blocks: &'static str,
-    attn_norm: &'static str,
-    q: &'static str,
-    k: &'static str,
-    v: &'static str,
-    q_norm: &'static str,
-    k_norm: &'static str,
-    o: &'static str,
-    mlp_norm: &'static str,
-    gate: &'static str,
-    up: &'static str,
-    down: &'static str,
-    norm: &'static str,
-    head: &'static str,
+/// Where a layout keeps its tensors.
+pub(crate) struct Names {
+    pub(crate) embedding: &'static str,
+    pub(crate) blocks: &'static str,
+    pub(crate) attn_norm: &'static str,
+    pub(crate) q: &'static str,
+    pub(crate) k: &'static str,
+    pub(crate) v: &'static str,
+    pub(crate) q_norm: &'static str,
+    pub(crate) k_norm: &'static str,
+    pub(crate) o: &'static str,
+    pub(crate) mlp_norm: &'static str,
+    pub(crate) gate: &'static str,
+    pub(crate) up: &'static str,
+    pub(crate) down: &'static str,
+    pub(crate) norm: &'static str,
+    pub(crate) head: &'static str,
 }
 
 impl Names {
-    fn of(family: Family) -> &'static Names {
+    pub(crate) fn of(family: Family, layout: Layout) -> &'static Names {
         match family {
+            _ if layout == Layout::Gguf => Names::gguf(),
             // `ff_out` is the down projection inside a block and the head outside.
             Family::Llada => &Names {
                 embedding: "model.transformer.wte.weight",
@@ -378,18 +381,43 @@ impl Names {
             },
         }
     }
+
+    /// llama.cpp has one table for all families.
+    pub(crate) fn gguf() -> &'static Names {
+        &Names {
+            embedding: "token_embd.weight",
+            blocks: "blk",
+            attn_norm: "attn_norm.weight",
+            q: "attn_q",
+            k: "attn_k",
+            v: "attn_v",
+            q_norm: "attn_q_norm.weight",
+            k_norm: "attn_k_norm.weight",
+            o: "attn_output",
+            mlp_norm: "ffn_norm.weight",
+            gate: "ffn_gate",
+            up: "ffn_up",
+            down: "ffn_down",
+            norm: "output_norm.weight",
+            head: "output.weight",
+        }
+    }
 }
 
 /// That a head which is stored although it is tied is the embedding. dllm converts tied Qwen models into ones that store a head, so
 /// the two can contradict each other, and nobody but the checkpoint's author knows which is meant.
-fn check_tied(embedding: &Tensor, head: Result<Tensor>, name: &str) -> Result<()> {
-    let head = match head {
+fn check_tied(weights: &Weights, names: &Names, shape: &[usize]) -> Result<()> {
+    let head = match weights.find(names.head, shape) {
         Err(Error::Missing { .. }) => return Ok(()),
         head => head?,
     };
-    match head.ne(embedding)?.max_all()?.to_scalar::<u8>()? {
+    let embedding = weights.find(names.embedding, shape)?;
+    if head.dtype == embedding.dtype && head.bytes == embedding.bytes {
+        return Ok(());
+    }
+    match head.to_f32()?.ne(&embedding.to_f32()?)?.max_all()?.to_scalar::<u8>()? {
         0 => Ok(()),
-        _ => Err(Error::NotTied { name: name.into() }),
+        _ => Err(Error::NotTied { name: names.head.into() }),
     }
 }
 

@@ -1,22 +1,54 @@
-//! Tensors of a checkpoint folder: one `model.safetensors`, or shards with an index.
+//! The tensors of a checkpoint: a folder with one `model.safetensors` or shards with an index, or a GGUF file.
 //!
 //! Files are memory-mapped and tensors converted one at a time, so peak memory is the result plus one tensor.
 
 use crate::error::{Error, Result};
-use candle_core::{Device, Tensor};
+use crate::gguf::Gguf;
+use crate::matrix::Precision;
+use crate::random;
+use crate::stored::{Stored, type_name};
+use crate::transformer::Names;
+use candle_core::Tensor;
+use candle_core::quantized::GgmlDType;
 use memmap2::Mmap;
 use safetensors::Dtype;
 use safetensors::tensor::Metadata;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The tensors of a checkpoint, by name.
 pub struct Weights {
-    files: Vec<Shard>,
-    file_of: HashMap<String, usize>,
-    dir: PathBuf,
-    random: Option<u64>, // a seed instead of files
+    path: PathBuf,
+    source: Source,
+}
+
+enum Source {
+    Folder { files: Vec<Shard>, file_of: HashMap<String, usize> },
+    Gguf { file: Arc<Gguf>, interleaved: Option<(usize, usize)> },
+    Random { seed: u64 },
+}
+
+/// Whose names the tensors have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// Those of the family's published folders.
+    HuggingFace,
+    /// llama.cpp's.
+    Gguf,
+}
+
+/// What a file says about a tensor.
+#[derive(Debug, Clone)]
+pub struct TensorInfo {
+    /// Its name.
+    pub name: String,
+    /// Its type, in the file's word.
+    pub dtype: String,
+    /// Outermost first.
+    pub shape: Vec<usize>,
 }
 
 struct Shard {
@@ -27,76 +59,199 @@ struct Shard {
 }
 
 impl Weights {
-    /// Opens `model.safetensors` in `dir`, or the shards that `model.safetensors.index.json` names.
-    pub fn open(dir: &Path) -> Result<Weights> {
-        let mut weights = Weights { files: Vec::new(), file_of: HashMap::new(), dir: dir.into(), random: None };
+    /// Opens `model.safetensors` in a folder, or the shards that `model.safetensors.index.json` names; or a GGUF file.
+    pub fn open(path: &Path) -> Result<Weights> {
+        match path.is_file() {
+            true => Weights::gguf(Arc::new(Gguf::open(path)?)),
+            false => Weights::folder(path),
+        }
+    }
+
+    pub(crate) fn gguf(file: Arc<Gguf>) -> Result<Weights> {
+        let interleaved = file.interleaved()?;
+        Ok(Weights { path: file.path().into(), source: Source::Gguf { file, interleaved } })
+    }
+
+    fn folder(dir: &Path) -> Result<Weights> {
+        let (mut files, mut file_of): (Vec<Shard>, HashMap<String, usize>) = Default::default();
         let (single, index) = (dir.join("model.safetensors"), dir.join("model.safetensors.index.json"));
         if index.is_file() {
             for (name, file) in read_index(&index)? {
                 let path = dir.join(&file);
-                let known = weights.files.iter().position(|shard| shard.path == path);
+                let known = files.iter().position(|shard| shard.path == path);
                 let at = match known {
                     Some(at) => at,
                     None => {
-                        weights.files.push(Shard::open(&path)?);
-                        weights.files.len() - 1
+                        files.push(Shard::open(&path)?);
+                        files.len() - 1
                     }
                 };
-                if weights.files[at].header.info(&name).is_none() {
+                if files[at].header.info(&name).is_none() {
                     return Err(Error::Missing { path, what: format!("tensor `{name}`, which the index puts there,") });
                 }
-                weights.file_of.insert(name, at);
+                file_of.insert(name, at);
             }
         } else if single.is_file() {
             let shard = Shard::open(&single)?;
-            weights.file_of = shard.header.tensors().into_keys().map(|name| (name, 0)).collect();
-            weights.files.push(shard);
+            file_of = shard.header.tensors().into_keys().map(|name| (name, 0)).collect();
+            files.push(shard);
         } else {
             let what = "`model.safetensors` or `model.safetensors.index.json`".into();
             return Err(Error::Missing { path: dir.into(), what });
         }
-        Ok(weights)
+        Ok(Weights { path: dir.into(), source: Source::Folder { files, file_of } })
     }
 
     /// Random weights for any configuration.
     pub fn random(seed: u64) -> Weights {
-        Weights { files: Vec::new(), file_of: HashMap::new(), dir: PathBuf::new(), random: Some(seed) }
+        Weights { path: PathBuf::from("random"), source: Source::Random { seed } }
     }
 
     /// A tensor in f32, of the shape the configuration asks for.
     pub fn get(&self, name: &str, want: &[usize]) -> Result<Tensor> {
-        if let Some(seed) = self.random {
-            return crate::random::tensor(seed, name, want);
+        self.stored(name, want)?.to_f32()
+    }
+
+    /// A tensor as its file holds it, of the shape the configuration asks for, with rows in the order this engine rotates.
+    pub(crate) fn stored(&self, name: &str, want: &[usize]) -> Result<Stored<'_>> {
+        let stored = self.find(name, want)?;
+        match self.pairs(name) {
+            Some(heads) => split_halves(stored, heads),
+            None => Ok(stored),
         }
-        let missing = || Error::Missing { path: self.dir.clone(), what: format!("tensor `{name}`") };
-        let shard = &self.files[*self.file_of.get(name).ok_or_else(missing)?];
-        let info = shard.header.info(name).ok_or_else(missing)?;
-        if info.shape != want {
-            let (path, got, want) = (shard.path.clone(), info.shape.clone(), want.to_vec());
+    }
+
+    /// A tensor with its rows in the order of the file, none of which is read.
+    pub(crate) fn find(&self, name: &str, want: &[usize]) -> Result<Stored<'_>> {
+        let missing = || Error::Missing { path: self.path.clone(), what: format!("tensor `{name}`") };
+        let stored = match &self.source {
+            Source::Folder { files, file_of } => {
+                let shard = &files[*file_of.get(name).ok_or_else(missing)?];
+                shard.tensor(name, want)?.ok_or_else(missing)?
+            }
+            Source::Gguf { file, .. } => file.tensor(name).ok_or_else(missing)?,
+            Source::Random { seed } => random::tensor(*seed, &self.path, name, want),
+        };
+        if stored.shape != want {
+            let (path, got, want) = (stored.path.into(), stored.shape, want.to_vec());
             return Err(Error::Shape { path, name: name.into(), want, got });
         }
-        let bytes = &shard.map[shard.data + info.data_offsets.0..shard.data + info.data_offsets.1];
-        let values: Vec<f32> = match info.dtype {
-            Dtype::F32 => convert(bytes, |b: [u8; 4]| f32::from_le_bytes(b)),
-            Dtype::F16 => convert(bytes, |b: [u8; 2]| half::f16::from_le_bytes(b).to_f32()),
-            Dtype::BF16 => convert(bytes, |b: [u8; 2]| half::bf16::from_le_bytes(b).to_f32()),
-            other => {
-                let (what, given, accepted) =
-                    (format!("the type of `{name}`"), format!("{other:?}"), "F32, F16 and BF16".into());
-                return Err(Error::Unsupported { path: shard.path.clone(), what, given, accepted });
-            }
-        };
-        // No early exit, so that the common case is one vectorised pass.
-        if !values.iter().fold(true, |finite, v| finite & v.is_finite()) {
-            let index = values.iter().position(|v| !v.is_finite()).unwrap_or(0);
-            let (path, name, value) = (shard.path.clone(), name.into(), values[index]);
-            return Err(Error::NotFinite { path, name, index, value });
+        Ok(stored)
+    }
+
+    /// Heads of a tensor whose rows are stored in pairs.
+    fn pairs(&self, name: &str) -> Option<usize> {
+        let Source::Gguf { interleaved: Some((heads, kv_heads)), .. } = self.source else { return None };
+        let names = Names::gguf();
+        let (layer, _) = name.rsplit_once('.')?; // without `weight` or `bias`
+        let (_, layer) = layer.rsplit_once('.')?;
+        match layer {
+            layer if layer == names.q => Some(heads),
+            layer if layer == names.k => Some(kv_heads),
+            _ => None,
         }
-        Ok(Tensor::from_vec(values, want, &Device::Cpu)?)
+    }
+
+    /// The folder or file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn layout(&self) -> Layout {
+        match self.source {
+            Source::Folder { .. } | Source::Random { .. } => Layout::HuggingFace,
+            Source::Gguf { .. } => Layout::Gguf,
+        }
+    }
+
+    /// How weights are kept unless somebody asks: folders in f32, GGUF files as they are stored.
+    pub(crate) fn precision(&self) -> Option<Precision> {
+        match self.source {
+            Source::Folder { .. } | Source::Random { .. } => Some(Precision::F32),
+            Source::Gguf { .. } => None,
+        }
+    }
+
+    /// Every tensor there is, by name.
+    pub(crate) fn list(&self) -> Vec<TensorInfo> {
+        let mut list: Vec<TensorInfo> = match &self.source {
+            Source::Folder { files, file_of } => {
+                let info = |(name, file): (&String, &usize)| Some((name.clone(), files[*file].header.info(name)?));
+                let listed = |(name, info): (String, &safetensors::tensor::TensorInfo)| TensorInfo {
+                    name,
+                    dtype: format!("{:?}", info.dtype),
+                    shape: info.shape.clone(),
+                };
+                file_of.iter().filter_map(info).map(listed).collect()
+            }
+            Source::Gguf { file, .. } => {
+                let listed = |info: &crate::gguf::Info| {
+                    let (name, shape) = (info.name.clone(), info.shape.clone());
+                    TensorInfo { name, dtype: type_name(info.dtype).into(), shape }
+                };
+                file.tensors().iter().map(listed).collect()
+            }
+            Source::Random { .. } => Vec::new(), // it has whatever is asked for
+        };
+        list.sort_by(|a, b| a.name.cmp(&b.name));
+        list
+    }
+
+    /// Bytes of the files that hold the tensors.
+    pub(crate) fn size(&self) -> u64 {
+        match &self.source {
+            Source::Folder { files, .. } => files.iter().map(|shard| shard.map.len() as u64).sum(),
+            Source::Gguf { file, .. } => file.file_size(),
+            Source::Random { .. } => 0,
+        }
     }
 }
 
+/// Undoes llama.cpp's order of query and key rows. Its LLaDA rotates neighbours, entries 2j and 2j + 1 of a head, where the
+/// published one rotates halves, j and j + d/2. So its converter moves row (half, j) of every head to (j, half); this moves it back.
+fn split_halves(stored: Stored<'_>, heads: usize) -> Result<Stored<'_>> {
+    let rows = stored.shape[0];
+    if !rows.is_multiple_of(2 * heads) {
+        let problem = format!("tensor `{}` has {rows} rows, which are no pairs of {heads} heads", stored.name);
+        return Err(Error::Malformed { path: stored.path.into(), problem });
+    }
+    let bytes = stored.reorder(|i| paired(i, rows / heads));
+    Ok(Stored { bytes: Cow::Owned(bytes), ..stored })
+}
+
+/// Where llama.cpp puts row `i`, in heads of `width` rows: (head, half, j) goes to (head, j, half).
+fn paired(i: usize, width: usize) -> usize {
+    let (head, i) = (i / width, i % width);
+    let (half, j) = (i / (width / 2), i % (width / 2));
+    head * width + 2 * j + half
+}
+
+/// Which row llama.cpp puts at `i`: the inverse of [`paired`].
+pub(crate) fn halved(i: usize, width: usize) -> usize {
+    let (head, i) = (i / width, i % width);
+    let (j, half) = (i / 2, i % 2);
+    head * width + half * (width / 2) + j
+}
+
 impl Shard {
+    /// A tensor's bytes and type. The shape comes first: what a wrong one holds is not worth a word.
+    fn tensor(&self, name: &str, want: &[usize]) -> Result<Option<Stored<'_>>> {
+        let Some(info) = self.header.info(name) else { return Ok(None) };
+        let dtype = match info.dtype {
+            Dtype::F32 => GgmlDType::F32,
+            Dtype::F16 => GgmlDType::F16,
+            Dtype::BF16 => GgmlDType::BF16,
+            _ if info.shape != want => GgmlDType::F32,
+            other => {
+                let (what, given, accepted) =
+                    (format!("the type of `{name}`"), format!("{other:?}"), "F32, F16 and BF16".into());
+                return Err(Error::Unsupported { path: self.path.clone(), what, given, accepted });
+            }
+        };
+        let bytes = Cow::Borrowed(&self.map[self.data + info.data_offsets.0..self.data + info.data_offsets.1]);
+        Ok(Some(Stored { path: &self.path, name: name.into(), dtype, shape: info.shape.clone(), bytes }))
+    }
+
     fn open(path: &Path) -> Result<Shard> {
         let malformed = |problem: String| Error::Malformed { path: path.into(), problem };
         let file = File::open(path).map_err(|error| match error.kind() {
@@ -143,6 +298,34 @@ fn read_index(path: &Path) -> Result<Vec<(String, String)>> {
         .collect()
 }
 
-fn convert<const N: usize>(bytes: &[u8], f: impl Fn([u8; N]) -> f32) -> Vec<f32> {
-    bytes.as_chunks::<N>().0.iter().map(|&chunk| f(chunk)).collect()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A head of width 6 in the published order pairs (0, 3), (1, 4) and (2, 5): j and j + 6/2. llama.cpp's rotation pairs rows
+    /// (0, 1), (2, 3) and (4, 5). So what it stores must be 0 3 1 4 2 5, and a second head the same plus 6. Its converter gets
+    /// there by `reshape(heads, 2, 3).swapaxes(1, 2)`: [[0 1 2] [3 4 5]] read by columns.
+    const PAIRED: [f32; 12] = [0.0, 3.0, 1.0, 4.0, 2.0, 5.0, 6.0, 9.0, 7.0, 10.0, 8.0, 11.0];
+
+    #[test]
+    fn pairs_become_halves() {
+        let bytes: Vec<u8> = PAIRED.iter().flat_map(|v| v.to_le_bytes()).collect();
+        let stored = || Stored {
+            path: Path::new("x"),
+            name: "q".into(),
+            dtype: GgmlDType::F32,
+            shape: vec![12, 1],
+            bytes: Cow::Borrowed(&bytes),
+        };
+        let halves = split_halves(stored(), 2).unwrap().to_f32().unwrap().flatten_all().unwrap();
+        let published: Vec<f32> = (0..12u8).map(f32::from).collect();
+        assert_eq!(halves.to_vec1::<f32>().unwrap(), published);
+        assert!(split_halves(stored(), 4).is_err(), "three rows a head make no pairs");
+    }
+
+    #[test]
+    fn halves_become_pairs() {
+        let pairs: Vec<f32> = (0..12).map(|i| halved(i, 6) as f32).collect();
+        assert_eq!(pairs, PAIRED);
+    }
 }

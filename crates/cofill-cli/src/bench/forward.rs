@@ -110,9 +110,9 @@ pub(crate) fn run(args: &Args) -> Done {
     }
     let peak_rss_mb = peak_rss_mb();
     if args.plain {
-        model.transformer().set_kernels(Kernels::Ops);
+        model.transformer_mut().set_kernels(Kernels::Ops);
         for _ in 0..args.rounds {
-            let took = plain_forward(&mut model, canvas.tokens())?;
+            let took = plain_forward(&model, canvas.tokens())?;
             plain = Some(plain.map_or(took, |best: Duration| best.min(took)));
         }
     }
@@ -158,7 +158,7 @@ fn step(model: &mut Model, canvas: &Canvas, policy: Policy) -> Done<Split> {
     })
 }
 
-fn plain_forward(model: &mut Model, tokens: &[TokenId]) -> Done<Duration> {
+fn plain_forward(model: &Model, tokens: &[TokenId]) -> Done<Duration> {
     let rows: Vec<usize> = (0..tokens.len()).collect();
     let begun = Instant::now();
     let pass = model.transformer().forward(tokens, &Ask { rows: &rows, attention: None })?;

@@ -352,7 +352,8 @@ fn every_tensor_is_required_in_its_shape() {
             let mut other = checkpoint.clone();
             other.tensors[i].shape.insert(0, 1);
             let folder = other.write();
-            let words = format!("tensor `{name}` has shape {:?}, but config.json asks for", other.tensors[i].shape);
+            let words =
+                format!("tensor `{name}` has shape {:?}, but the configuration asks for", other.tensors[i].shape);
             refused!(
                 refusal(&folder),
                 Shape,

@@ -1,129 +1,26 @@
-use crate::support::{FAMILIES, shared, tensors};
-use candle_core::Tensor;
-use cofill::{Denoiser, Layers, Prediction, Proposal, Query};
-use cofill_model::{Ask, Config, Model, Precision, Transformer, Weights};
+use crate::checkpoint::{Checkpoint, Folder};
+use crate::support::{FAMILIES, shared};
+use candle_core::{Device, Tensor};
+use cofill_model::{Checkpoint as OnDisk, Error, Golden, Model, Precision, Quantise, Tolerances};
 use std::collections::HashMap;
 use std::path::Path;
 
-/// One sequence of a golden case, without its padding.
-struct Case<'a> {
-    name: String,
-    golden: &'a HashMap<String, Tensor>,
-    row: usize,
-    pad: usize,
-    tokens: Vec<u32>,
-}
-
-impl Case<'_> {
-    /// A golden of shape [batch, length, ..], for this sequence and without its padding, flat.
-    fn field(&self, field: &str) -> Vec<f32> {
-        let whole = self.golden[&format!("{}.{field}", self.name)].get(self.row).unwrap();
-        whole.narrow(0, self.pad, self.tokens.len()).unwrap().flatten_all().unwrap().to_vec1().unwrap()
-    }
-
-    /// Head-mean attention of a layer. `[query x key]`
-    fn attention(&self, layer: usize) -> Vec<Vec<f32>> {
-        let whole = self.golden[&format!("{}.attn_mean", self.name)].get(layer).unwrap().get(self.row).unwrap();
-        let (start, n) = (self.pad, self.tokens.len());
-        whole.narrow(0, start, n).unwrap().narrow(1, start, n).unwrap().to_vec2().unwrap()
-    }
-}
-
-fn cases(golden: &HashMap<String, Tensor>) -> Vec<Case<'_>> {
-    let mut cases = Vec::new();
-    let mut names: Vec<&str> = golden.keys().filter_map(|key| key.strip_suffix(".input_ids")).collect();
-    names.sort_unstable();
-    for name in names {
-        let ids: Vec<Vec<i64>> = golden[&format!("{name}.input_ids")].to_vec2().unwrap();
-        let masks: Option<Vec<Vec<i64>>> = golden.get(&format!("{name}.attention_mask")).map(|m| m.to_vec2().unwrap());
-        for (row, ids) in ids.iter().enumerate() {
-            let pad = masks.as_ref().map_or(0, |m| m[row].iter().take_while(|&&m| m == 0).count());
-            let tokens = ids[pad..].iter().map(|&id| id as u32).collect();
-            cases.push(Case { name: name.into(), golden, row, pad, tokens });
+/// Checks every case of a family on one checkpoint; returns how many sequences there were.
+fn check(shared: &Path, family: &str, checkpoint: &Path) -> usize {
+    let golden = Golden::open(&shared.join(format!("goldens/models/{family}_forward.safetensors"))).unwrap();
+    let mut model = Model::load(checkpoint).unwrap();
+    let cases = golden.cases().unwrap();
+    for case in &cases {
+        let verdict = case.verify(&mut model, &Tolerances::default()).unwrap();
+        assert!(verdict.passes(), "{}: {verdict:?}", checkpoint.display());
+        // Everything was compared, but for canvases that a shifted model cannot answer.
+        let skipped = model.config().shift && case.tokens[0] == model.config().mask_id;
+        assert_eq!((verdict.skipped.is_some(), verdict.deviations.len()), (skipped, if skipped { 1 } else { 4 }));
+        if skipped {
+            assert!(case.ask(&mut model, &[0], 0).is_err(), "nothing predicts position 0");
         }
     }
-    cases
-}
-
-#[track_caller]
-fn near(what: &str, case: &str, got: impl IntoIterator<Item = f64>, want: &[f32], tolerance: f64) -> f64 {
-    let mut worst: f64 = 0.0;
-    let mut n = 0;
-    for (got, want) in got.into_iter().zip(want) {
-        worst = worst.max((got - f64::from(*want)).abs());
-        n += 1;
-    }
-    assert_eq!(n, want.len(), "{case}: {what}");
-    assert!(worst <= tolerance, "{case}: {what} is off by {worst:e}, more than {tolerance:e}");
-    worst
-}
-
-fn ask(model: &mut Model, tokens: &[u32], layer: usize) -> cofill::Result<Prediction> {
-    let rows: Vec<usize> = (0..tokens.len()).collect();
-    let proposal = Proposal::greedy();
-    let attention = Some(Layers::Nth(layer));
-    let query = Query {
-        sequence: 0,
-        tokens,
-        rows: &rows,
-        free: &rows,
-        attention,
-        distributions: false,
-        proposal: &proposal,
-        step: 0,
-    };
-    Ok(model.denoise(&[query])?.remove(0))
-}
-
-/// Checks every case of a family in one folder; returns how many sequences there were.
-fn check_folder(shared: &Path, family: &str, folder: &str) -> usize {
-    let models = shared.join("goldens/models");
-    let dir = models.join(folder);
-    let golden = tensors(&models.join(format!("{family}_forward.safetensors")));
-    let mut model = Model::load(&dir).unwrap();
-    let raw = Transformer::load(Config::load(&dir).unwrap(), &Weights::open(&dir).unwrap(), Precision::F32).unwrap();
-    let (layers, mask) = (model.config().layers, model.config().mask_id);
-    let mut n = 0;
-    for case in cases(&golden) {
-        let name = format!("{folder}, {} [{}]", case.name, case.row);
-        let rows: Vec<usize> = (0..case.tokens.len()).collect();
-        let pass = raw.forward(&case.tokens, &Ask { rows: &rows, attention: None }).unwrap();
-        let tiles: Vec<Tensor> = raw.logits(&pass.hidden).map(Result::unwrap).collect();
-        let logits: Vec<f32> = Tensor::cat(&tiles, 1).unwrap().flatten_all().unwrap().to_vec1().unwrap();
-        near("logits", &name, logits.iter().map(|&l| f64::from(l)), &case.field("logits"), 5e-4);
-        n += 1;
-        if model.config().shift && case.tokens[0] == mask {
-            assert!(ask(&mut model, &case.tokens, 0).is_err(), "{name}: nothing predicts position 0");
-            continue;
-        }
-        for layer in 0..layers {
-            let prediction = ask(&mut model, &case.tokens, layer).unwrap();
-            let attention = prediction.attention.as_ref().unwrap();
-            for (query, want) in case.attention(layer).iter().enumerate() {
-                let got = (0..want.len()).map(|key| attention.get(query, key));
-                near("attention", &name, got, want, 2e-5);
-            }
-            // Under the shift, the first row of a padded sequence was predicted from padding; alone, from itself.
-            let skip = usize::from(model.config().shift && case.pad > 0);
-            let rows = &prediction.rows[skip..];
-            let argmax: Vec<i64> = {
-                let whole = case.golden[&format!("{}.argmax", case.name)].get(case.row).unwrap();
-                whole.narrow(0, case.pad, case.tokens.len()).unwrap().to_vec1().unwrap()
-            };
-            let (confidence, entropy) = (case.field("confidence"), case.field("entropy"));
-            for (row, want) in rows.iter().zip(&argmax[skip..]) {
-                assert!(i64::from(row.token) == *want || *want == i64::from(mask), "{name}: argmax");
-            }
-            let sure = |i: usize| argmax[i + skip] != i64::from(mask); // we never propose the mask
-            let c = rows
-                .iter()
-                .enumerate()
-                .map(|(i, row)| if sure(i) { row.confidence } else { f64::from(confidence[i + skip]) });
-            near("confidence", &name, c, &confidence[skip..], 5e-5);
-            near("entropy", &name, rows.iter().map(|row| row.entropy), &entropy[skip..], 2e-4);
-        }
-    }
-    n
+    cases.len()
 }
 
 #[test]
@@ -132,10 +29,26 @@ fn conformance_forward() {
     for family in FAMILIES {
         for layout in ["tiny", "tiny_sharded", "tiny_sharded_bf16"] {
             let folder = format!("{family}_{layout}");
-            let n = check_folder(&shared, family, &folder);
+            let n = check(&shared, family, &shared.join("goldens/models").join(&folder));
             println!("conformance: {folder}: {n} sequences, logits, statistics and attention of every layer agree");
             assert!(n >= 8);
         }
+    }
+}
+
+#[test]
+fn conformance_forward_of_gguf() {
+    let Some(shared) = shared() else { return };
+    for family in FAMILIES {
+        // The goldens' weights are bf16 values, which f32 holds; f16 is checked below.
+        let checkpoint = OnDisk::open(&shared.join(format!("goldens/models/{family}_tiny_sharded_bf16"))).unwrap();
+        let folder = Folder::new();
+        let out = folder.join("model.gguf");
+        let job = Quantise { checkpoint: &checkpoint, out: &out, precision: Precision::F32, overwrite: false };
+        job.run(|_, _, _| {}).unwrap();
+        let n = check(&shared, family, &out);
+        println!("conformance: {family} as a GGUF file: {n} sequences agree");
+        assert!(n >= 8);
     }
 }
 
@@ -144,12 +57,13 @@ fn conformance_smaller_weights() {
     let Some(shared) = shared() else { return };
     for family in FAMILIES {
         let dir = shared.join(format!("goldens/models/{family}_tiny"));
-        let golden = tensors(&shared.join(format!("goldens/models/{family}_forward.safetensors")));
-        let case = cases(&golden).into_iter().find(|case| case.name == "suffix").unwrap();
+        let golden = Golden::open(&shared.join(format!("goldens/models/{family}_forward.safetensors"))).unwrap();
+        let case = golden.cases().unwrap().into_iter().find(|case| case.name == "suffix").unwrap();
         let mean = |precision| {
             let mut model = Model::load_as(&dir, precision).unwrap();
-            let prediction = ask(&mut model, &case.tokens, 2).unwrap();
-            let want = case.field("confidence");
+            let every: Vec<usize> = (0..case.tokens.len()).collect();
+            let prediction = case.ask(&mut model, &every, 2).unwrap();
+            let want = case.field("confidence").unwrap();
             let off = prediction.rows.iter().zip(&want).map(|(row, want)| (row.confidence - f64::from(*want)).abs());
             off.sum::<f64>() / want.len() as f64
         };
@@ -160,4 +74,134 @@ fn conformance_smaller_weights() {
         assert!(q8_0 > f16 && q8_0 < 0.05, "{q8_0}");
         assert_eq!((mean(Precision::Q4K), mean(Precision::Q6K)), (f16, f16));
     }
+}
+
+/// A golden file of one sequence that the model itself computed, and how to change it.
+struct SelfMade {
+    folder: Folder,
+    model: Model,
+    tensors: HashMap<String, Tensor>,
+}
+
+const TOKENS: [u32; 5] = [3, 9, 47, 47, 11]; // 47 is the mask
+
+impl SelfMade {
+    fn new() -> SelfMade {
+        let folder = Checkpoint::llada().write();
+        let model = Model::load(folder.path()).unwrap();
+        let (n, layers) = (TOKENS.len(), model.config().layers);
+        let rows: Vec<usize> = (0..n).collect();
+        let logits: Vec<f32> = model.logits(&TOKENS, &rows).unwrap().concat();
+        let vocab = model.config().vocab;
+        let cpu = &Device::Cpu;
+        let ids = Tensor::from_vec(TOKENS.map(i64::from).to_vec(), (1, n), cpu).unwrap();
+        let zeros = |shape: &[usize]| Tensor::zeros(shape, candle_core::DType::F32, cpu).unwrap();
+        let argmax = Tensor::zeros((1, n), candle_core::DType::I64, cpu).unwrap();
+        let mut tensors = HashMap::from([
+            ("a.input_ids".to_owned(), ids),
+            ("a.logits".to_owned(), Tensor::from_vec(logits, (1, n, vocab), cpu).unwrap()),
+            ("a.confidence".to_owned(), zeros(&[1, n])),
+            ("a.entropy".to_owned(), zeros(&[1, n])),
+            ("a.attn_mean".to_owned(), zeros(&[layers, 1, n, n])),
+            ("a.argmax".to_owned(), argmax),
+        ]);
+        let mut it = SelfMade { folder, model, tensors: tensors.clone() };
+        let golden = it.open().unwrap();
+        let case = &golden.cases().unwrap()[0];
+        let by_layer: Vec<_> = (0..layers).map(|layer| case.ask(&mut it.model, &rows, layer).unwrap()).collect();
+        let of_rows = |f: &dyn Fn(&cofill::RowStats) -> f64| -> Tensor {
+            let values: Vec<f32> = by_layer[0].rows.iter().map(|row| f(row) as f32).collect();
+            Tensor::from_vec(values, (1, n), cpu).unwrap()
+        };
+        tensors.insert("a.confidence".into(), of_rows(&|row| row.confidence));
+        tensors.insert("a.entropy".into(), of_rows(&|row| row.entropy));
+        let tokens: Vec<i64> = by_layer[0].rows.iter().map(|row| i64::from(row.token)).collect();
+        tensors.insert("a.argmax".into(), Tensor::from_vec(tokens, (1, n), cpu).unwrap());
+        let pairs = (0..n).flat_map(|q| (0..n).map(move |k| (q, k)));
+        let attention = |p: &cofill::Prediction| -> Vec<f32> {
+            pairs.clone().map(|(q, k)| p.attention.as_ref().unwrap().get(q, k) as f32).collect()
+        };
+        let attention: Vec<f32> = by_layer.iter().flat_map(attention).collect();
+        tensors.insert("a.attn_mean".into(), Tensor::from_vec(attention, (layers, 1, n, n), cpu).unwrap());
+        it.tensors = tensors;
+        it
+    }
+
+    fn open(&self) -> Result<Golden, Error> {
+        let path = self.folder.join("golden.safetensors");
+        candle_core::safetensors::save(&self.tensors, &path).unwrap();
+        Golden::open(&path)
+    }
+
+    /// The names of what deviates, or the error.
+    fn deviates(&mut self) -> Result<Vec<&'static str>, String> {
+        let golden = self.open().map_err(|error| error.to_string())?;
+        let cases = golden.cases().map_err(|error| error.to_string())?;
+        let verdict =
+            cases[0].verify(&mut self.model, &Tolerances::default()).map_err(|error| format!("{:#}", chain(&error)))?;
+        let off = verdict.deviations.iter().filter(|deviation| !deviation.passes());
+        let tokens = (!verdict.other_tokens.is_empty()).then_some("tokens");
+        let off: Vec<&str> = off.map(|deviation| deviation.quantity).chain(tokens).collect();
+        assert_eq!(off.is_empty(), verdict.passes());
+        Ok(off)
+    }
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    error.source().map_or(error.to_string(), |source| format!("{error}: {}", chain(source)))
+}
+
+#[test]
+fn every_deviation_is_found() {
+    assert_eq!(SelfMade::new().deviates(), Ok(vec![]));
+    // Twice the tolerance at every number, and the largest is what counts.
+    for (field, by, quantity) in [
+        ("logits", 1e-3, "logits"),
+        ("confidence", 1e-4, "confidence"),
+        ("entropy", 4e-4, "entropy"),
+        ("attn_mean", 4e-5, "attention"),
+        ("confidence", f64::NAN, "confidence"),
+        ("attn_mean", f64::INFINITY, "attention"),
+    ] {
+        let mut it = SelfMade::new();
+        let name = format!("a.{field}");
+        let moved = (&it.tensors[&name] + by).unwrap();
+        it.tensors.insert(name, moved);
+        assert_eq!(it.deviates(), Ok(vec![quantity]), "{field}");
+    }
+    let mut it = SelfMade::new();
+    let other = (&it.tensors["a.argmax"] + 1.0).unwrap();
+    it.tensors.insert("a.argmax".into(), other);
+    assert!(it.deviates().unwrap().contains(&"tokens"));
+}
+
+#[test]
+fn a_wrong_golden_file_is_refused() {
+    let refused = |change: &dyn Fn(&mut HashMap<String, Tensor>), words: &str| {
+        let mut it = SelfMade::new();
+        change(&mut it.tensors);
+        let message = it.deviates().expect_err(words);
+        assert!(message.contains(words), "{message}: this should say {words}");
+    };
+    for field in ["logits", "confidence", "entropy", "argmax", "attn_mean"] {
+        refused(&|tensors| drop(tensors.remove(&format!("a.{field}"))), &format!("tensor `a.{field}` is missing"));
+    }
+    refused(&|tensors| drop(tensors.remove("a.input_ids")), "`<case>.input_ids` is missing");
+    let ids = |ids: &[i64]| Tensor::from_vec(ids.to_vec(), (1, ids.len()), &Device::Cpu).unwrap();
+    refused(&|tensors| drop(tensors.insert("a.input_ids".into(), ids(&[1, 2, -3, 4, 5]))), "-3 is no token id");
+    refused(&|tensors| drop(tensors.insert("a.input_ids".into(), ids(&[1, 2, 52, 4, 5]))), "token 52 at position 2");
+    refused(&|tensors| drop(tensors.insert("a.input_ids".into(), ids(&[1; 65]))), "65 positions");
+    refused(&|tensors| drop(tensors.insert("a.input_ids".into(), ids(&[1; 6]))), "a.logits");
+    let floats = Tensor::zeros((1, 5), candle_core::DType::F32, &Device::Cpu).unwrap();
+    refused(&|tensors| drop(tensors.insert("a.input_ids".into(), floats.clone())), "`a.input_ids`");
+    refused(&|tensors| drop(tensors.insert("a.logits".into(), floats.clone())), "5 numbers, but the model gives 260");
+    refused(&|tensors| drop(tensors.insert("a.attn_mean".into(), floats.clone())), "`a.attn_mean`");
+    let zeros = Tensor::zeros((1, 5), candle_core::DType::I64, &Device::Cpu).unwrap();
+    refused(&|tensors| drop(tensors.insert("a.attention_mask".into(), zeros.clone())), "sequence 0 is empty");
+    let folder = Folder::new();
+    folder.put("golden", b"no safetensors");
+    assert!(Golden::open(&folder.join("golden")).is_err_and(|error| error.to_string().contains("not a safetensors")));
+    assert!(
+        Golden::open(&folder.join("none")).is_err_and(|error| error.to_string().contains("the golden file is missing"))
+    );
 }

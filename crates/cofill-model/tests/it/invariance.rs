@@ -17,12 +17,12 @@ const OTHER_ORDER: f64 = 5e-6;
 
 /// One question, owned.
 #[derive(Debug, Clone)]
-struct Question {
-    tokens: Vec<u32>,
-    rows: Vec<usize>,
-    layers: Option<Layers>,
-    distributions: bool,
-    proposal: Proposal,
+pub(crate) struct Question {
+    pub(crate) tokens: Vec<u32>,
+    pub(crate) rows: Vec<usize>,
+    pub(crate) layers: Option<Layers>,
+    pub(crate) distributions: bool,
+    pub(crate) proposal: Proposal,
 }
 
 impl Question {
@@ -32,19 +32,19 @@ impl Question {
         Query { sequence, tokens, rows, free: rows, attention, distributions: *distributions, proposal, step: 3 }
     }
 
-    fn alone(&self, model: &mut Model) -> Prediction {
+    pub(crate) fn alone(&self, model: &mut Model) -> Prediction {
         model.denoise(&[self.query(0)]).unwrap().remove(0)
     }
 
     /// Every row of a canvas, with the final layer's attention and the distributions.
-    fn whole(tokens: Vec<u32>) -> Question {
+    pub(crate) fn whole(tokens: Vec<u32>) -> Question {
         let rows = (0..tokens.len()).collect();
         Question { tokens, rows, layers: Some(Layers::Last), distributions: true, proposal: Proposal::greedy() }
     }
 }
 
 /// A token to start with, then tokens and masks.
-fn canvas(random: &mut Random, config: &Config, length: usize) -> Vec<u32> {
+pub(crate) fn canvas(random: &mut Random, config: &Config, length: usize) -> Vec<u32> {
     let token = |random: &mut Random| random.below(config.mask_id as usize) as u32;
     let masked = |random: &mut Random| if random.below(2) == 0 { config.mask_id } else { token(random) };
     (0..length).map(|i| if i == 0 { token(random) } else { masked(random) }).collect()
@@ -61,7 +61,7 @@ fn transformer(folder: &Folder) -> Transformer {
 }
 
 /// Every bit of a prediction.
-fn bits(prediction: &Prediction) -> Vec<u64> {
+pub(crate) fn bits(prediction: &Prediction) -> Vec<u64> {
     let mut bits: Vec<u64> = prediction.rows.iter().flat_map(row_bits).collect();
     if let Some(attention) = &prediction.attention {
         bits.extend((0..attention.len()).flat_map(|key| attention.toward(key)).map(|a| a.to_bits()));

@@ -30,3 +30,6 @@ mod fuzz;
 
 // Batches, threads and file layouts change no bit; asking for other rows changes only the order of sums.
 mod invariance;
+
+// GGUF files: the same numbers as the folder they come from, llama.cpp's order of rows, damage, tokenizers.
+mod gguf;

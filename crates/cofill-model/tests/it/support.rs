@@ -1,5 +1,3 @@
-use candle_core::{Device, Tensor};
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// Where the shared goldens are; says so when they are not.
@@ -14,11 +12,6 @@ pub(crate) fn shared() -> Option<PathBuf> {
 /// A JSON file of goldens.
 pub(crate) fn json(path: &Path) -> serde_json::Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
-}
-
-/// The tensors of a golden file.
-pub(crate) fn tensors(path: &Path) -> HashMap<String, Tensor> {
-    candle_core::safetensors::load(path, &Device::Cpu).unwrap()
 }
 
 /// Both families.

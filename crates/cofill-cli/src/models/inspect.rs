@@ -1,0 +1,162 @@
+//! `cofill models inspect`: what a checkpoint is, and what it would take to run it.
+
+use super::size;
+use crate::fail::Done;
+use crate::show::count;
+use cofill_model::{Checkpoint, Config, Inspection};
+use serde_json::{Map, Value, json};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Show what a checkpoint is and the memory it takes, without reading its weights. Exit code 1 when it cannot be loaded.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// A folder in Hugging Face layout or a .gguf file.
+    path: PathBuf,
+    /// List every tensor: name, type, shape.
+    #[arg(long)]
+    tensors: bool,
+    /// Answer with one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Done {
+    let checkpoint = Checkpoint::open(&args.path)?;
+    let it = Inspection::of(&checkpoint)?;
+    let mut out = std::io::stdout().lock();
+    match args.json {
+        true => writeln!(out, "{}", object(args, &checkpoint, &it))?,
+        false => out.write_all(table(args, &checkpoint, &it).as_bytes())?,
+    }
+    Ok(if it.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn family(config: &Config) -> String {
+    format!("{:?}", config.family).to_lowercase()
+}
+
+fn object(args: &Args, checkpoint: &Checkpoint, it: &Inspection) -> Value {
+    let config = &it.config;
+    let mut memory: Map<String, Value> =
+        it.memory.at.iter().map(|(precision, bytes)| (precision.to_string(), json!(bytes))).collect();
+    memory.insert("default".into(), json!(it.memory.default));
+    let stored: Map<String, Value> = it
+        .stored
+        .iter()
+        .map(|(dtype, (tensors, weights))| (dtype.clone(), json!({"tensors": tensors, "weights": weights})))
+        .collect();
+    let narrow: Map<String, Value> = it
+        .stays_f16
+        .iter()
+        .filter(|(_, names)| !names.is_empty())
+        .map(|(precision, names)| (precision.to_string(), json!(names)))
+        .collect();
+    let mut object = json!({
+        "path": args.path,
+        "kind": checkpoint.kind(),
+        "architecture": family(config),
+        "parameters": it.parameters,
+        "layers": config.layers,
+        "hidden": config.hidden,
+        "heads": config.heads,
+        "kv_heads": config.kv_heads,
+        "head_dim": config.head_dim,
+        "mlp": config.mlp,
+        "vocab": config.vocab,
+        "context": config.context,
+        "rope_theta": config.rope_theta,
+        "rms_eps": config.rms_eps,
+        "qkv_bias": config.qkv_bias,
+        "tied": config.tied,
+        "shift": config.shift,
+        "mask_id": config.mask_id,
+        "eos_id": config.eos_id,
+        "tokenizer": it.tokenizer.is_ok(),
+        "chat_template": matches!(it.chat, Ok(true)),
+        "tensors": it.tensors.len(),
+        "stored": stored,
+        "file_bytes": it.file_bytes,
+        "memory_bytes": memory,
+        "stays_f16": narrow,
+        "problems": it.problems,
+        "superfluous": it.superfluous,
+    });
+    if let Err(error) = &it.tokenizer {
+        object["tokenizer_problem"] = json!(error.to_string());
+    }
+    if let Err(error) = &it.chat {
+        object["chat_template_problem"] = json!(error.to_string());
+    }
+    if args.tensors {
+        let tensor = |it: &cofill_model::TensorInfo| json!({"name": it.name, "dtype": it.dtype, "shape": it.shape});
+        object["tensor_list"] = it.tensors.iter().map(tensor).collect();
+    }
+    object
+}
+
+/// For people: a fact a line, then memory, then what is wrong.
+fn table(args: &Args, checkpoint: &Checkpoint, it: &Inspection) -> String {
+    let config = &it.config;
+    let mut lines: Vec<(&str, String)> = Vec::new();
+    let mut say = |what, text: String| lines.push((what, text));
+    say("checkpoint", format!("{} ({})", args.path.display(), checkpoint.kind()));
+    let switches = [(config.shift, "shifted logits"), (config.qkv_bias, "qkv biases"), (config.tied, "tied head")];
+    let switches = switches.iter().filter(|(on, _)| *on).map(|(_, name)| format!(", {name}")).collect::<String>();
+    say("architecture", family(config) + &switches);
+    say("parameters", format!("{} ({})", it.parameters, billions(it.parameters)));
+    say("layers", config.layers.to_string());
+    say("hidden", config.hidden.to_string());
+    say("heads", format!("{} query, {} key, width {}", config.heads, config.kv_heads, config.head_dim));
+    say("mlp", config.mlp.to_string());
+    say("vocabulary", config.vocab.to_string());
+    say("context", config.context.to_string());
+    say("rotation", format!("theta {}", config.rope_theta));
+    say("norm", format!("eps {:e}", config.rms_eps as f32));
+    say("mask, end of text", format!("{}, {}", config.mask_id, config.eos_id));
+    say("tokenizer", it.tokenizer.as_ref().map_or_else(|error| format!("none: {error}"), |()| "yes".into()));
+    let chat = |there: &bool| if *there { "yes" } else { "none" }.to_owned();
+    say("chat template", it.chat.as_ref().map_or_else(|error| format!("unusable: {error}"), chat));
+    let types = it.stored.iter().map(|(dtype, (n, _))| format!("{n} {dtype}")).collect::<Vec<_>>().join(", ");
+    say("tensors", format!("{}: {types}", it.tensors.len()));
+    say("files", size(it.file_bytes));
+    say("memory", format!("{} without --dtype", size(it.memory.default)));
+    for ((precision, bytes), (_, narrow)) in it.memory.at.iter().zip(&it.stays_f16) {
+        let note = match narrow.as_slice() {
+            [] => String::new(),
+            [one] => format!("; {one} stays f16"),
+            [first, .., last] => format!("; {} matrices stay f16, {first} to {last}", narrow.len()),
+        };
+        say("", format!("{:>8} as {precision}{note}", size(*bytes)));
+    }
+    for (i, problem) in it.problems.iter().enumerate() {
+        say(if i == 0 { "PROBLEMS" } else { "" }, problem.clone());
+    }
+    for (i, name) in it.superfluous.iter().enumerate() {
+        say(if i == 0 { "superfluous" } else { "" }, name.clone());
+    }
+    if it.problems.is_empty() {
+        let rest = match it.superfluous.len() {
+            0 => "nothing else".into(),
+            n => count(n, "superfluous tensor"),
+        };
+        say("complete", format!("every tensor is there in its shape, and {rest}"));
+    }
+    let width = lines.iter().map(|(what, _)| what.len()).max().unwrap_or(0);
+    let mut text: String = lines.iter().map(|(what, text)| format!("{what:<width$}  {text}\n")).collect();
+    if args.tensors {
+        let width = it.tensors.iter().map(|tensor| tensor.name.len()).max().unwrap_or(0);
+        text.push('\n');
+        for tensor in &it.tensors {
+            text += &format!("{:<width$}  {:<5}  {:?}\n", tensor.name, tensor.dtype, tensor.shape);
+        }
+    }
+    text
+}
+
+fn billions(n: u64) -> String {
+    let units = [(1e9, "billion"), (1e6, "million"), (1e3, "thousand")];
+    let unit = units.iter().find(|(one, _)| n as f64 >= *one);
+    unit.map_or(n.to_string(), |(one, unit)| format!("{:.2} {unit}", n as f64 / one))
+}

@@ -1,0 +1,56 @@
+//! `cofill models quantise`: a checkpoint as one GGUF file.
+
+use super::size;
+use crate::fail::{Done, warning_line};
+use crate::show::count;
+use cofill_model::{Checkpoint, Precision, Quantise};
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Write a checkpoint as one GGUF file, smaller and quicker to load.
+#[derive(clap::Args)]
+#[command(visible_alias = "quantize")]
+pub(crate) struct Args {
+    /// A folder in Hugging Face layout or a .gguf file.
+    path: PathBuf,
+    /// The file to write.
+    out: PathBuf,
+    /// How matrices are kept: f32, f16, q8_0, q6k or q4k. Norms and biases stay f32, the embedding f16.
+    #[arg(long, value_name = "TYPE", default_value = "q4k")]
+    dtype: Precision,
+    /// Replace the file if it exists.
+    #[arg(long)]
+    force: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Done {
+    let checkpoint = Checkpoint::open(&args.path)?;
+    let job = Quantise { checkpoint: &checkpoint, out: &args.out, precision: args.dtype, overwrite: args.force };
+    // One line that is written over; where nobody watches, nothing.
+    let watched = std::io::stderr().is_terminal();
+    let erase = "\r\x1b[K";
+    let written = job.run(|name, i, n| {
+        if watched {
+            let _ = write!(anstream::stderr(), "{erase}{:>3} %  {name}", i * 100 / n.max(1));
+        }
+    });
+    if watched {
+        let _ = write!(anstream::stderr(), "{erase}");
+    }
+    let written = written?;
+    let mut out = std::io::stdout().lock();
+    let tensors = count(written.tensors, "tensor");
+    writeln!(out, "{}  {}, {tensors}, {}", args.out.display(), size(written.bytes), args.dtype)?;
+    if !written.stayed_f16.is_empty() {
+        let n = count(written.stayed_f16.len(), "tensor");
+        writeln!(out, "{n} stayed f16, because their width does not fit the blocks of {}:", args.dtype)?;
+        for name in &written.stayed_f16 {
+            writeln!(out, "  {name}")?;
+        }
+    }
+    if let Some(why) = &written.without_tokenizer {
+        warning_line(&format!("the file has no tokenizer and takes token ids only: {why}"));
+    }
+    Ok(ExitCode::SUCCESS)
+}

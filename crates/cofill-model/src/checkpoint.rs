@@ -1,0 +1,99 @@
+//! What is on disk: a folder in Hugging Face layout, or a GGUF file. Nobody else asks which.
+
+use crate::chat::ChatTemplate;
+use crate::config::Config;
+use crate::error::{Error, Result};
+use crate::gguf::{Gguf, keys};
+use crate::tokenizer::{Tokenizer, TokenizerConfig};
+use crate::weights::Weights;
+use cofill::TokenId;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A checkpoint, of which nothing is loaded yet.
+pub struct Checkpoint {
+    path: PathBuf,
+    kind: Kind,
+}
+
+enum Kind {
+    Folder,
+    Gguf(Arc<Gguf>),
+}
+
+impl Checkpoint {
+    /// Opens a folder or a GGUF file.
+    pub fn open(path: &Path) -> Result<Checkpoint> {
+        let kind = match path.metadata() {
+            Ok(metadata) if metadata.is_dir() => Kind::Folder,
+            Ok(_) => Kind::Gguf(Arc::new(Gguf::open(path)?)),
+            Err(_) => return Err(Error::Missing { path: path.into(), what: "the folder or GGUF file".into() }),
+        };
+        Ok(Checkpoint { path: path.into(), kind })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What it is: `folder` or `gguf`.
+    pub fn kind(&self) -> &'static str {
+        match &self.kind {
+            Kind::Folder => "folder",
+            Kind::Gguf(_) => "gguf",
+        }
+    }
+
+    /// Its sizes and switches.
+    pub fn config(&self) -> Result<Config> {
+        match &self.kind {
+            Kind::Folder => Config::load(&self.path),
+            Kind::Gguf(file) => file.config(),
+        }
+    }
+
+    /// Its tensors.
+    pub fn weights(&self) -> Result<Weights> {
+        match &self.kind {
+            Kind::Folder => Weights::open(&self.path),
+            Kind::Gguf(file) => Weights::gguf(file.clone()),
+        }
+    }
+
+    /// Its tokenizer.
+    pub fn tokenizer(&self) -> Result<Tokenizer> {
+        match &self.kind {
+            Kind::Folder => Tokenizer::load(&self.path),
+            Kind::Gguf(file) => file.tokenizer(),
+        }
+    }
+
+    /// Its chat template, if it has one.
+    pub fn chat(&self) -> Result<Option<ChatTemplate>> {
+        match &self.kind {
+            Kind::Folder => ChatTemplate::load(&self.path),
+            Kind::Gguf(file) => file.chat(),
+        }
+    }
+
+    /// The ids of its special tokens, by their keys in a GGUF file.
+    pub(crate) fn special(&self, tokenizer: &Tokenizer) -> Result<Vec<(&'static str, TokenId)>> {
+        let mut special = Vec::new();
+        match &self.kind {
+            Kind::Folder => {
+                let config = TokenizerConfig::read(&self.path)?;
+                for (name, key) in keys::SPECIAL {
+                    let token = config.as_ref().map(|config| config.token(name)).transpose()?.flatten();
+                    special.extend(token.and_then(|token| tokenizer.token_id(token)).map(|id| (key, id)));
+                }
+            }
+            Kind::Gguf(file) => {
+                for (_, key) in keys::SPECIAL {
+                    special.extend(file.id_or_none(key)?.map(|id| (key, id)));
+                }
+            }
+        }
+        Ok(special)
+    }
+}

@@ -1,0 +1,115 @@
+//! What a checkpoint is, without reading a weight.
+
+use crate::checkpoint::Checkpoint;
+use crate::config::Config;
+use crate::error::Result;
+use crate::matrix::Precision;
+use crate::plan::{Need, Role, needs, product, tied_head};
+use crate::stored::TYPES;
+use crate::weights::TensorInfo;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// What a checkpoint's headers say.
+pub struct Inspection {
+    /// Its sizes and switches.
+    pub config: Config,
+    /// Weights of the architecture; a tied head counts once.
+    pub parameters: u64,
+    /// Bytes of the files that hold its tensors.
+    pub file_bytes: u64,
+    /// Every tensor in its files, by name.
+    pub tensors: Vec<TensorInfo>,
+    /// By type: how many tensors, and their weights.
+    pub stored: BTreeMap<String, (usize, u64)>,
+    /// Bytes of the loaded weights: as a file without `--dtype` is loaded, and at every precision.
+    pub memory: Memory,
+    /// Tensors that would stay f16 at a precision, because their width does not fit its blocks.
+    pub stays_f16: Vec<(Precision, Vec<String>)>,
+    /// What keeps it from being loaded: tensors that are missing, or of another shape or type than it takes.
+    pub problems: Vec<String>,
+    /// Tensors that nobody asks for.
+    pub superfluous: Vec<String>,
+    /// Why there is no tokenizer.
+    pub tokenizer: Result<()>,
+    /// Whether there is a chat template, or why it cannot be used.
+    pub chat: Result<bool>,
+}
+
+/// Bytes of loaded weights.
+#[derive(Debug)]
+pub struct Memory {
+    /// Without `--dtype`.
+    pub default: u64,
+    /// With each.
+    pub at: Vec<(Precision, u64)>,
+}
+
+impl Inspection {
+    /// Reads the headers of a checkpoint.
+    pub fn of(checkpoint: &Checkpoint) -> Result<Inspection> {
+        let (config, weights) = (checkpoint.config()?, checkpoint.weights()?);
+        let needs: Vec<Need> = needs(&config, &weights)?.into_iter().map(|(need, _)| need).collect();
+        let tensors: Vec<TensorInfo> = weights.list();
+        let by_name: HashMap<&str, &TensorInfo> = tensors.iter().map(|listed| (&*listed.name, listed)).collect();
+        let mut stored: BTreeMap<String, (usize, u64)> = BTreeMap::new();
+        for TensorInfo { dtype, shape, .. } in &tensors {
+            let entry = stored.entry(dtype.clone()).or_default();
+            *entry = (entry.0 + 1, entry.1.saturating_add(product(shape)));
+        }
+        let problem = |need: &Need| weights.find(&need.name, &need.shape).err().map(|error| error.to_string());
+        let wanted: HashSet<&str> = needs.iter().map(|need| &*need.name).collect();
+        let superfluous = tensors.iter().map(|listed| &listed.name).filter(|name| !wanted.contains(name.as_str()));
+        let superfluous = superfluous.cloned().collect();
+
+        let tied = config.tied.then(|| tied_head(&config, weights.layout()));
+        let at: Vec<(Precision, u64)> = Precision::all()
+            .map(|precision| {
+                // A tied head in f32 is the embedding itself; in another type it is a copy.
+                let copy = tied.as_ref().filter(|_| precision != Precision::F32);
+                (precision, total(needs.iter().chain(copy).map(|need| need.bytes(precision))))
+            })
+            .collect();
+        let default = match weights.precision() {
+            Some(precision) => at.iter().find(|(other, _)| *other == precision).map_or(0, |(_, bytes)| *bytes),
+            None => total(needs.iter().filter_map(|need| as_stored(need, by_name.get(&*need.name)?, config.tied))),
+        };
+        let narrow = |precision: Precision| -> Vec<String> {
+            let narrow = needs.iter().filter(|need| need.stays_f16(precision));
+            narrow.map(|need| need.name.clone()).collect()
+        };
+        Ok(Inspection {
+            parameters: total(needs.iter().map(Need::parameters)),
+            file_bytes: weights.size(),
+            stored,
+            memory: Memory { default, at },
+            stays_f16: Precision::all().map(|precision| (precision, narrow(precision))).collect(),
+            problems: needs.iter().filter_map(problem).collect(),
+            superfluous,
+            tokenizer: checkpoint.tokenizer().map(drop),
+            chat: checkpoint.chat().map(|template| template.is_some()),
+            config,
+            tensors,
+        })
+    }
+}
+
+fn total(numbers: impl Iterator<Item = u64>) -> u64 {
+    numbers.fold(0, u64::saturating_add)
+}
+
+/// Bytes of a loaded tensor of a GGUF file that is kept as it is stored.
+fn as_stored(need: &Need, listed: &TensorInfo, tied: bool) -> Option<u64> {
+    let dtype = TYPES.iter().find(|known| known.name == listed.dtype)?.dtype;
+    let stored = need.bytes_as(dtype);
+    let parameters = need.parameters();
+    Some(match need.role {
+        Role::Vector => parameters.saturating_mul(4),
+        Role::Matrix | Role::Head => stored,
+        // Quantised rows are looked up in f16, and a tied head is a copy unless it is f32.
+        Role::Embedding if dtype.block_size() > 1 => {
+            parameters.saturating_mul(2).saturating_add(if tied { stored } else { 0 })
+        }
+        Role::Embedding if tied && dtype != candle_core::quantized::GgmlDType::F32 => stored.saturating_mul(2),
+        Role::Embedding => stored,
+    })
+}

@@ -1,0 +1,122 @@
+//! The tensors an architecture needs: their names, shapes and what they are for.
+
+use crate::config::Config;
+use crate::error::{Error, Result};
+use crate::matrix::Precision;
+use crate::stored::row_bytes;
+use crate::transformer::Names;
+use crate::weights::{Layout, Weights};
+use candle_core::quantized::GgmlDType;
+
+/// A tensor that must be there.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Need {
+    pub(crate) name: String,
+    pub(crate) shape: Vec<usize>,
+    pub(crate) role: Role,
+}
+
+/// What a tensor is for, which decides how it is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// A norm or a bias: small, and always f32.
+    Vector,
+    /// Rows to look up.
+    Embedding,
+    /// What activations are multiplied with.
+    Matrix,
+    /// The last of these, which may be the embedding.
+    Head,
+}
+
+impl Need {
+    /// The type it has at a precision.
+    pub(crate) fn dtype(&self, precision: Precision) -> GgmlDType {
+        match self.role {
+            Role::Vector => GgmlDType::F32,
+            Role::Embedding => precision.of_embedding(),
+            Role::Matrix | Role::Head => precision.of_matrix(self.width()),
+        }
+    }
+
+    /// Its bytes at a precision.
+    pub(crate) fn bytes(&self, precision: Precision) -> u64 {
+        self.bytes_as(self.dtype(precision))
+    }
+
+    /// Its bytes in a type, whose blocks its width must fit.
+    pub(crate) fn bytes_as(&self, dtype: GgmlDType) -> u64 {
+        let rows = product(&self.shape[..self.shape.len() - 1]);
+        rows.saturating_mul(row_bytes(dtype, self.width()) as u64)
+    }
+
+    /// Whether its width keeps it from being quantised.
+    pub(crate) fn stays_f16(&self, precision: Precision) -> bool {
+        let quantised = matches!(self.role, Role::Matrix | Role::Head) && precision.quantised().is_some();
+        quantised && self.dtype(precision) == GgmlDType::F16
+    }
+
+    pub(crate) fn width(&self) -> usize {
+        self.shape.last().copied().unwrap_or(1)
+    }
+
+    pub(crate) fn parameters(&self) -> u64 {
+        product(&self.shape)
+    }
+}
+
+/// A damaged configuration may ask for more than there are numbers; it is still worth a table of what it asks for.
+pub(crate) fn product(shape: &[usize]) -> u64 {
+    shape.iter().fold(1, |n, &d| n.saturating_mul(d as u64))
+}
+
+/// Every tensor of an architecture, by the names of the checkpoint's own layout and by llama.cpp's. A tied head is not among them.
+pub(crate) fn needs(config: &Config, weights: &Weights) -> Result<Vec<(Need, Need)>> {
+    // A list as long as a damaged number of layers would be is no help to anybody.
+    let n = weights.list().len();
+    if config.layers > n {
+        let what = format!("most of {} layers (there are {n} tensors)", config.layers);
+        return Err(Error::Missing { path: weights.path().into(), what });
+    }
+    Ok(listed(config, weights.layout()).into_iter().zip(listed(config, Layout::Gguf)).collect())
+}
+
+/// Every tensor, in the same order for every layout.
+fn listed(config: &Config, layout: Layout) -> Vec<Need> {
+    let Config { hidden, heads, kv_heads, head_dim, mlp, vocab, .. } = *config;
+    let names = Names::of(config.family, layout);
+    let need = |name: String, shape: &[usize], role| Need { name, shape: shape.to_vec(), role };
+    let mut needs = vec![need(names.embedding.into(), &[vocab, hidden], Role::Embedding)];
+    for i in 0..config.layers {
+        let name = |leaf: &str| format!("{}.{i}.{leaf}", names.blocks);
+        needs.push(need(name(names.attn_norm), &[hidden], Role::Vector));
+        for (leaf, heads) in [(names.q, heads), (names.k, kv_heads), (names.v, kv_heads)] {
+            needs.push(need(name(leaf) + ".weight", &[heads * head_dim, hidden], Role::Matrix));
+            if config.qkv_bias {
+                needs.push(need(name(leaf) + ".bias", &[heads * head_dim], Role::Vector));
+            }
+        }
+        if config.qk_norm {
+            needs.extend([names.q_norm, names.k_norm].map(|leaf| need(name(leaf), &[head_dim], Role::Vector)));
+        }
+        needs.push(need(name(names.o) + ".weight", &[hidden, heads * head_dim], Role::Matrix));
+        if config.o_bias {
+            needs.push(need(name(names.o) + ".bias", &[hidden], Role::Vector));
+        }
+        needs.push(need(name(names.mlp_norm), &[hidden], Role::Vector));
+        needs.push(need(name(names.gate) + ".weight", &[mlp, hidden], Role::Matrix));
+        needs.push(need(name(names.up) + ".weight", &[mlp, hidden], Role::Matrix));
+        needs.push(need(name(names.down) + ".weight", &[hidden, mlp], Role::Matrix));
+    }
+    needs.push(need(names.norm.into(), &[hidden], Role::Vector));
+    if !config.tied {
+        needs.push(need(names.head.into(), &[vocab, hidden], Role::Head));
+    }
+    needs
+}
+
+/// The head of a tied model, as a matrix of its own.
+pub(crate) fn tied_head(config: &Config, layout: Layout) -> Need {
+    let names = Names::of(config.family, layout);
+    Need { name: names.head.into(), shape: vec![config.vocab, config.hidden], role: Role::Head }
+}

@@ -1,0 +1,358 @@
+//! Writes a checkpoint as one GGUF file, converted tensor by tensor.
+//!
+//! Names, keys and the order of LLaDA's query and key rows are llama.cpp's, so that it could load the file too. Where a tensor lies
+//! depends on shapes only, so the header comes first and tensors are streamed behind it. The file gets its name when it is whole.
+
+use crate::checkpoint::Checkpoint;
+use crate::config::{Config, Family};
+use crate::error::{Error, Result};
+use crate::gguf::metadata::architecture;
+use crate::gguf::vocabulary::{BYTE_LEVEL, NO_TOKENIZER, Vocabulary};
+use crate::gguf::{ALIGNMENT, MAGIC, keys};
+use crate::matrix::Precision;
+use crate::plan::{Need, Role, needs, tied_head};
+use crate::stored::{Stored, type_of};
+use crate::transformer::{Names, TILE};
+use crate::weights::{Layout, Weights, halved};
+use candle_core::Tensor;
+use candle_core::quantized::{GgmlDType, QTensor};
+use half::f16;
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// The version of the format that is written.
+const VERSION: u32 = 3;
+
+/// What to write, and where.
+pub struct Quantise<'a> {
+    /// What is read.
+    pub checkpoint: &'a Checkpoint,
+    /// The file to be.
+    pub out: &'a Path,
+    /// How its matrices are kept.
+    pub precision: Precision,
+    /// A file of that name is replaced instead of refused.
+    pub overwrite: bool,
+}
+
+/// What was written.
+#[derive(Debug)]
+pub struct Written {
+    /// The size of the file.
+    pub bytes: u64,
+    /// How many tensors it has.
+    pub tensors: usize,
+    /// Tensors that stayed f16, because their width does not fit the blocks.
+    pub stayed_f16: Vec<String>,
+    /// Why the file has no tokenizer, if it has none.
+    pub without_tokenizer: Option<String>,
+    /// Whether it has a chat template.
+    pub chat: bool,
+}
+
+/// A tensor of the source and what becomes of it.
+struct Job {
+    /// In the source.
+    from: String,
+    need: Need,
+    dtype: GgmlDType,
+    /// Heads whose rows llama.cpp wants in pairs.
+    paired: Option<usize>,
+}
+
+impl Quantise<'_> {
+    /// Reads, converts and writes. `progress` hears of every tensor before it is written: its name, index and the number of all.
+    pub fn run(&self, mut progress: impl FnMut(&str, usize, usize)) -> Result<Written> {
+        if !self.overwrite && self.out.exists() {
+            return Err(Error::Exists { path: self.out.into() });
+        }
+        let (config, weights) = (self.checkpoint.config()?, self.checkpoint.weights()?);
+        let jobs = self.jobs(&config, &weights)?;
+        // A missing tensor is worth knowing before gigabytes are written.
+        jobs.iter().try_for_each(|job| weights.find(&job.from, &job.need.shape).map(drop))?;
+        let (values, without_tokenizer, chat) = self.values(&config)?;
+        let header = header(&values, &jobs);
+
+        let failed = |error: std::io::Error| Error::Write { path: self.out.into(), problem: error.to_string() };
+        let part = Part::create(self.out).map_err(failed)?;
+        let mut file = BufWriter::with_capacity(1 << 20, &part.file);
+        file.write_all(&header).map_err(failed)?;
+        let mut at = header.len() as u64;
+        for (i, job) in jobs.iter().enumerate() {
+            progress(&job.need.name, i, jobs.len());
+            let stored = weights.stored(&job.from, &job.need.shape)?;
+            job.write(&stored, |bytes| file.write_all(bytes).map_err(failed))?;
+            let size = job.need.bytes_as(job.dtype);
+            let padding = size.next_multiple_of(ALIGNMENT) - size;
+            file.write_all(&[0; ALIGNMENT as usize][..padding as usize]).map_err(failed)?;
+            at += size + padding;
+        }
+        file.flush().map_err(failed)?;
+        drop(file);
+        part.finish(self.out).map_err(failed)?;
+        let stayed = jobs.iter().filter(|job| job.need.stays_f16(self.precision));
+        let stayed_f16 = stayed.map(|job| job.need.name.clone()).collect();
+        Ok(Written { bytes: at, tensors: jobs.len(), stayed_f16, without_tokenizer, chat })
+    }
+
+    fn jobs(&self, config: &Config, weights: &Weights) -> Result<Vec<Job>> {
+        let job = |(from, need): (Need, Need)| Job {
+            from: from.name,
+            dtype: need.dtype(self.precision),
+            paired: paired(config, &need),
+            need,
+        };
+        let mut jobs: Vec<Job> = needs(config, weights)?.into_iter().map(job).collect();
+        // A tied head is looked up in one precision and multiplied with in another, so that it becomes a tensor of its own.
+        let head = tied_head(config, Layout::Gguf);
+        if config.tied && head.dtype(self.precision) != self.precision.of_embedding() {
+            let from = Names::of(config.family, weights.layout()).embedding.into();
+            jobs.push(Job { from, dtype: head.dtype(self.precision), paired: None, need: head });
+        }
+        Ok(jobs)
+    }
+
+    /// The header's values, why there is no tokenizer among them, and whether there is a chat template.
+    fn values(&self, config: &Config) -> Result<(Values, Option<String>, bool)> {
+        let path = self.checkpoint.path();
+        let arch = architecture(config.family).ok_or_else(|| Error::Unsupported {
+            path: path.into(),
+            what: "the family".into(),
+            given: format!("{:?}", config.family),
+            accepted: "LLaDA and Dream as GGUF files".into(),
+        })?;
+        let mut values = Values::default();
+        values.string(keys::ARCHITECTURE, arch);
+        if let Some(name) = path.file_stem().and_then(|name| name.to_str()) {
+            values.string(keys::NAME, name);
+        }
+        values.u32(keys::ALIGNMENT, ALIGNMENT as u32);
+        values.u32(keys::FILE_TYPE, file_type(self.precision));
+        values.u32(keys::QUANTISATION_VERSION, 2);
+        let key = |leaf: &str| format!("{arch}.{leaf}");
+        for (leaf, n) in [
+            (keys::BLOCKS, config.layers),
+            (keys::CONTEXT, config.context),
+            (keys::HIDDEN, config.hidden),
+            (keys::MLP, config.mlp),
+            (keys::HEADS, config.heads),
+            (keys::KV_HEADS, config.kv_heads),
+            (keys::KEY_LENGTH, config.head_dim),
+            (keys::VALUE_LENGTH, config.head_dim),
+            (keys::ROPE_WIDTH, config.head_dim),
+            (keys::VOCAB, config.vocab),
+        ] {
+            values.u32(&key(leaf), n as u32); // sizes end at 2^24
+        }
+        values.f32(&key(keys::RMS_EPS), config.rms_eps as f32);
+        values.f32(&key(keys::ROPE_BASE), config.rope_theta as f32);
+        values.bool(&key(keys::CAUSAL), false);
+        values.bool(keys::SHIFT, config.shift);
+        let (tokenizer, chat) = (self.checkpoint.tokenizer(), self.checkpoint.chat()?);
+        let vocabulary =
+            tokenizer.and_then(|it| Ok((Vocabulary::of(&it, config.vocab)?, self.checkpoint.special(&it)?)));
+        let mut special = Vec::new();
+        let without_tokenizer = match vocabulary {
+            Ok((vocabulary, ids)) => {
+                special = ids;
+                vocabulary.put(&mut values);
+                None
+            }
+            Err(error) => {
+                values.string(keys::TOKENIZER, NO_TOKENIZER);
+                Some(error.to_string())
+            }
+        };
+        // The configuration's word on these two counts, and it always has one.
+        special.retain(|(key, _)| ![keys::MASK_ID, keys::EOS_ID].contains(key));
+        special.extend([(keys::MASK_ID, config.mask_id), (keys::EOS_ID, config.eos_id)]);
+        special.into_iter().for_each(|(key, id)| values.u32(key, id));
+        if config.family == Family::Llada {
+            values.bool(keys::ADD_BOS, true); // for llama.cpp, whose converter says so; here nothing is added to a text
+        }
+        if let Some(chat) = &chat {
+            values.string(keys::CHAT_TEMPLATE, &chat.source()?);
+        }
+        Ok((values, without_tokenizer, chat.is_some()))
+    }
+}
+
+/// Heads whose query or key rows llama.cpp's LLaDA has in pairs.
+fn paired(config: &Config, need: &Need) -> Option<usize> {
+    let names = Names::gguf();
+    let is = |leaf: &str| need.name.split('.').nth(2) == Some(leaf);
+    match config.family {
+        Family::Llada if is(names.q) => Some(config.heads),
+        Family::Llada if is(names.k) => Some(config.kv_heads),
+        _ => None,
+    }
+}
+
+fn file_type(precision: Precision) -> u32 {
+    match precision {
+        Precision::F32 => 0,
+        Precision::F16 => 1,
+        Precision::Q8_0 => 7,
+        Precision::Q4K => 14,
+        Precision::Q6K => 18,
+    }
+}
+
+impl Job {
+    /// Converts a tensor, a few rows at a time.
+    fn write(&self, stored: &Stored<'_>, mut write: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let rows = stored.shape[0];
+        let pairs;
+        let stored = match self.paired {
+            None => stored,
+            Some(heads) => {
+                let bytes = Cow::Owned(stored.reorder(|i| halved(i, rows / heads)));
+                let Stored { path, ref name, dtype, ref shape, .. } = *stored;
+                pairs = Stored { path, name: name.clone(), dtype, shape: shape.clone(), bytes };
+                &pairs
+            }
+        };
+        if self.need.role == Role::Vector {
+            return write(&encode(stored, self.dtype)?);
+        }
+        let chunk = |start| encode(&stored.rows(start..rows.min(start + TILE)), self.dtype);
+        (0..rows).step_by(TILE).try_for_each(|start| write(&chunk(start)?))
+    }
+}
+
+/// Rows in another type; in the same, the same bytes.
+fn encode(stored: &Stored<'_>, dtype: GgmlDType) -> Result<Vec<u8>> {
+    let flat = |tensor: Tensor| tensor.flatten_all();
+    Ok(match dtype {
+        GgmlDType::F32 => flat(stored.to_f32()?)?.to_vec1::<f32>()?.iter().flat_map(|v| v.to_le_bytes()).collect(),
+        GgmlDType::F16 => {
+            let halves = stored.embedding(Some(Precision::F16))?;
+            flat(halves)?.to_vec1::<f16>()?.iter().flat_map(|v| v.to_le_bytes()).collect()
+        }
+        _ if dtype == stored.dtype => stored.quantised()?.data()?.into_owned(),
+        _ => QTensor::quantize(&stored.to_f32()?, dtype)?.data()?.into_owned(),
+    })
+}
+
+impl Vocabulary {
+    fn put(&self, values: &mut Values) {
+        match &self.bpe {
+            Some((pre, merges)) => {
+                values.string(keys::TOKENIZER, BYTE_LEVEL);
+                values.string(keys::PRE, pre);
+                values.strings(keys::MERGES, merges);
+            }
+            None => values.string(keys::TOKENIZER, NO_TOKENIZER),
+        }
+        values.strings(keys::TOKENS, &self.tokens);
+        values.integers(keys::TOKEN_TYPES, &self.kinds);
+        values.string(keys::TOKENIZER_JSON, &self.json);
+    }
+}
+
+/// Keys and values, encoded.
+#[derive(Default)]
+struct Values {
+    n: u64,
+    bytes: Vec<u8>,
+}
+
+impl Values {
+    fn key(&mut self, key: &str, kind: u32) {
+        self.n += 1;
+        put_string(&mut self.bytes, key);
+        self.bytes.extend(kind.to_le_bytes());
+    }
+
+    fn u32(&mut self, key: &str, value: u32) {
+        self.key(key, 4);
+        self.bytes.extend(value.to_le_bytes());
+    }
+
+    fn f32(&mut self, key: &str, value: f32) {
+        self.key(key, 6);
+        self.bytes.extend(value.to_le_bytes());
+    }
+
+    fn bool(&mut self, key: &str, value: bool) {
+        self.key(key, 7);
+        self.bytes.push(value.into());
+    }
+
+    fn string(&mut self, key: &str, value: &str) {
+        self.key(key, 8);
+        put_string(&mut self.bytes, value);
+    }
+
+    fn strings(&mut self, key: &str, values: &[String]) {
+        self.array(key, 8, values.len());
+        values.iter().for_each(|value| put_string(&mut self.bytes, value));
+    }
+
+    fn integers(&mut self, key: &str, values: &[i32]) {
+        self.array(key, 5, values.len());
+        self.bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+    }
+
+    fn array(&mut self, key: &str, kind: u32, n: usize) {
+        self.key(key, 9);
+        self.bytes.extend(kind.to_le_bytes());
+        self.bytes.extend((n as u64).to_le_bytes());
+    }
+}
+
+fn put_string(bytes: &mut Vec<u8>, text: &str) {
+    bytes.extend((text.len() as u64).to_le_bytes());
+    bytes.extend(text.as_bytes());
+}
+
+/// Everything before the first tensor.
+fn header(values: &Values, jobs: &[Job]) -> Vec<u8> {
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend(VERSION.to_le_bytes());
+    bytes.extend((jobs.len() as u64).to_le_bytes());
+    bytes.extend(values.n.to_le_bytes());
+    bytes.extend(&values.bytes);
+    let mut offset: u64 = 0;
+    for Job { need, dtype, .. } in jobs {
+        put_string(&mut bytes, &need.name);
+        bytes.extend((need.shape.len() as u32).to_le_bytes());
+        bytes.extend(need.shape.iter().rev().flat_map(|&n| (n as u64).to_le_bytes()));
+        let number = type_of(*dtype).map_or(0, |known| known.number); // no precision asks for a type without one
+        bytes.extend(number.to_le_bytes());
+        bytes.extend(offset.to_le_bytes());
+        offset += need.bytes_as(*dtype).next_multiple_of(ALIGNMENT);
+    }
+    bytes.resize(bytes.len().next_multiple_of(ALIGNMENT as usize), 0);
+    bytes
+}
+
+/// A file that is not whole yet, beside the one it will be; gone if it never is.
+struct Part {
+    path: PathBuf,
+    file: File,
+}
+
+impl Part {
+    fn create(out: &Path) -> std::io::Result<Part> {
+        let mut name = out.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{}.part", std::process::id()));
+        let path = out.with_file_name(name);
+        let file = File::options().write(true).create_new(true).open(&path)?;
+        Ok(Part { path, file })
+    }
+
+    fn finish(self, out: &Path) -> std::io::Result<()> {
+        self.file.sync_all()?;
+        std::fs::rename(&self.path, out)
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // After a success there is nothing of that name any more.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}

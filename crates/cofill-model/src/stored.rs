@@ -1,0 +1,251 @@
+//! A tensor as its file holds it: rows of bytes of some type, and how they become numbers.
+
+use crate::error::{Error, Result};
+use crate::matrix::Precision;
+use candle_core::quantized::{GgmlDType, QStorage, QTensor};
+use candle_core::{DType, Device, Tensor};
+use half::{bf16, f16};
+use std::borrow::Cow;
+use std::ops::Range;
+use std::path::Path;
+
+/// A type tensors are stored in.
+pub(crate) struct Type {
+    /// In GGUF files.
+    pub(crate) number: u32,
+    pub(crate) dtype: GgmlDType,
+    pub(crate) name: &'static str,
+    /// Where the f16 factors lie in a block. Everything else in it is whole numbers, so these decide whether it is finite.
+    factors: &'static [usize],
+}
+
+/// Every type this engine reads.
+pub(crate) const TYPES: [Type; 13] = [
+    Type { number: 0, dtype: GgmlDType::F32, name: "F32", factors: &[] },
+    Type { number: 1, dtype: GgmlDType::F16, name: "F16", factors: &[] },
+    Type { number: 30, dtype: GgmlDType::BF16, name: "BF16", factors: &[] },
+    Type { number: 2, dtype: GgmlDType::Q4_0, name: "Q4_0", factors: &[0] },
+    Type { number: 3, dtype: GgmlDType::Q4_1, name: "Q4_1", factors: &[0, 2] },
+    Type { number: 6, dtype: GgmlDType::Q5_0, name: "Q5_0", factors: &[0] },
+    Type { number: 7, dtype: GgmlDType::Q5_1, name: "Q5_1", factors: &[0, 2] },
+    Type { number: 8, dtype: GgmlDType::Q8_0, name: "Q8_0", factors: &[0] },
+    Type { number: 10, dtype: GgmlDType::Q2K, name: "Q2_K", factors: &[80, 82] },
+    Type { number: 11, dtype: GgmlDType::Q3K, name: "Q3_K", factors: &[108] },
+    Type { number: 12, dtype: GgmlDType::Q4K, name: "Q4_K", factors: &[0, 2] },
+    Type { number: 13, dtype: GgmlDType::Q5K, name: "Q5_K", factors: &[0, 2] },
+    Type { number: 14, dtype: GgmlDType::Q6K, name: "Q6_K", factors: &[208] },
+];
+
+/// The entry of a type. Q8_1 and Q8_K are never stored, so they have none.
+pub(crate) fn type_of(dtype: GgmlDType) -> Option<&'static Type> {
+    TYPES.iter().find(|known| known.dtype == dtype)
+}
+
+pub(crate) fn type_name(dtype: GgmlDType) -> &'static str {
+    type_of(dtype).map_or("Q8", |known| known.name)
+}
+
+pub(crate) fn accepted_types() -> String {
+    TYPES.map(|known| known.name).join(", ")
+}
+
+/// Bytes of a row of `width` weights, which must fit the type's blocks.
+pub(crate) fn row_bytes(dtype: GgmlDType, width: usize) -> usize {
+    width / dtype.block_size() * dtype.type_size()
+}
+
+/// A tensor in its file.
+pub(crate) struct Stored<'a> {
+    pub(crate) path: &'a Path,
+    pub(crate) name: String,
+    pub(crate) dtype: GgmlDType,
+    /// Outermost first.
+    pub(crate) shape: Vec<usize>,
+    pub(crate) bytes: Cow<'a, [u8]>,
+}
+
+impl Stored<'_> {
+    /// Some of its rows: of a matrix, or single entries of a vector.
+    pub(crate) fn rows(&self, rows: Range<usize>) -> Stored<'_> {
+        let row = self.row_bytes();
+        let bytes = Cow::Borrowed(&self.bytes[rows.start * row..rows.end * row]);
+        let shape = std::iter::once(rows.len()).chain(self.shape[1..].iter().copied()).collect();
+        Stored { path: self.path, name: self.name.clone(), dtype: self.dtype, shape, bytes }
+    }
+
+    /// Row i of the result is row `from(i)` of this. Rows are whole blocks, so this is exact in every type.
+    pub(crate) fn reorder(&self, from: impl Fn(usize) -> usize) -> Vec<u8> {
+        let row = self.row_bytes();
+        let mut bytes = Vec::with_capacity(self.bytes.len());
+        for i in 0..self.shape[0] {
+            bytes.extend_from_slice(&self.bytes[from(i) * row..][..row]);
+        }
+        bytes
+    }
+
+    /// Entries of a row.
+    pub(crate) fn width(&self) -> usize {
+        self.shape.last().copied().unwrap_or(1)
+    }
+
+    fn row_bytes(&self) -> usize {
+        self.bytes.len() / self.shape[0]
+    }
+
+    /// In f32, finite.
+    pub(crate) fn to_f32(&self) -> Result<Tensor> {
+        let values: Vec<f32> = match self.dtype {
+            GgmlDType::F32 => convert(&self.bytes, f32::from_le_bytes),
+            GgmlDType::F16 => convert(&self.bytes, |b| f16::from_le_bytes(b).to_f32()),
+            GgmlDType::BF16 => convert(&self.bytes, |b| bf16::from_le_bytes(b).to_f32()),
+            _ => return Ok(self.quantised()?.dequantize(&Device::Cpu)?),
+        };
+        // No early exit, so that the common case is one vectorised pass.
+        if !values.iter().fold(true, |finite, v| finite & v.is_finite()) {
+            let index = values.iter().position(|v| !v.is_finite()).unwrap_or(0);
+            return Err(self.not_finite(index, values[index]));
+        }
+        Ok(Tensor::from_vec(values, &*self.shape, &Device::Cpu)?)
+    }
+
+    /// In f16 as it is stored, finite.
+    pub(crate) fn f16(&self) -> Result<Tensor> {
+        let values: Vec<f16> = convert(&self.bytes, f16::from_le_bytes);
+        match values.iter().position(|v| !v.is_finite()) {
+            Some(index) => Err(self.not_finite(index, values[index].to_f32())),
+            None => Ok(Tensor::from_vec(values, &*self.shape, &Device::Cpu)?),
+        }
+    }
+
+    /// In bf16 as it is stored, finite.
+    pub(crate) fn bf16(&self) -> Result<Tensor> {
+        let values: Vec<bf16> = convert(&self.bytes, bf16::from_le_bytes);
+        match values.iter().position(|v| !v.is_finite()) {
+            Some(index) => Err(self.not_finite(index, values[index].to_f32())),
+            None => Ok(Tensor::from_vec(values, &*self.shape, &Device::Cpu)?),
+        }
+    }
+
+    /// As rows to look up: in `precision`, or as they are stored, where quantised ones become f16.
+    pub(crate) fn embedding(&self, precision: Option<Precision>) -> Result<Tensor> {
+        match (precision.map(Precision::of_embedding), self.dtype) {
+            (Some(GgmlDType::F32), _) | (None, GgmlDType::F32) => self.to_f32(),
+            (_, GgmlDType::F16) => self.f16(),
+            (None, GgmlDType::BF16) => self.bf16(),
+            _ => Ok(self.to_f32()?.to_dtype(DType::F16)?),
+        }
+    }
+
+    /// As it is stored, with finite factors.
+    pub(crate) fn quantised(&self) -> Result<QTensor> {
+        let (block, size) = (self.dtype.block_size(), self.dtype.type_size());
+        let factors = type_of(self.dtype).map_or(&[] as &[usize], |known| known.factors);
+        for (i, bytes) in self.bytes.chunks_exact(size).enumerate() {
+            for &at in factors {
+                let factor = f16::from_le_bytes([bytes[at], bytes[at + 1]]);
+                if !factor.is_finite() {
+                    return Err(self.not_finite(i * block, factor.to_f32()));
+                }
+            }
+        }
+        // The library panics at bytes that are not aligned as its blocks are.
+        let aligned = aligned(&self.bytes);
+        let storage = QStorage::from_data(Cow::Borrowed(&aligned), &Device::Cpu, self.dtype)?;
+        Ok(QTensor::new(storage, &*self.shape)?)
+    }
+
+    fn not_finite(&self, index: usize, value: f32) -> Error {
+        Error::NotFinite { path: self.path.into(), name: self.name.clone(), index, value }
+    }
+}
+
+/// As many bytes as an f32 needs are enough for every block.
+const ALIGNED: usize = 4;
+
+/// The same bytes at an aligned address: themselves, or a copy.
+fn aligned(bytes: &[u8]) -> Aligned<'_> {
+    if bytes.as_ptr().align_offset(ALIGNED) == 0 {
+        return Aligned::Already(bytes);
+    }
+    let mut copy = vec![0; bytes.len() + ALIGNED];
+    let start = copy.as_ptr().align_offset(ALIGNED);
+    copy[start..start + bytes.len()].copy_from_slice(bytes);
+    Aligned::Copy(copy, start..start + bytes.len())
+}
+
+enum Aligned<'a> {
+    Already(&'a [u8]),
+    Copy(Vec<u8>, Range<usize>),
+}
+
+impl std::ops::Deref for Aligned<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Aligned::Already(bytes) => bytes,
+            Aligned::Copy(bytes, range) => &bytes[range.clone()],
+        }
+    }
+}
+
+fn convert<const N: usize, T>(bytes: &[u8], f: impl Fn([u8; N]) -> T) -> Vec<T> {
+    bytes.as_chunks::<N>().0.iter().map(|&chunk| f(chunk)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 512 weights in rows of 256, in every type.
+    fn every_type() -> impl Iterator<Item = (Vec<f32>, GgmlDType, Vec<u8>)> {
+        TYPES.iter().map(|known| {
+            let values: Vec<f32> = (0..512).map(|i| (i * 37 % 256) as f32 / 128.0 - 1.0).collect();
+            let tensor = Tensor::from_vec(values.clone(), (2, 256), &Device::Cpu).unwrap();
+            let bytes = QTensor::quantize(&tensor, known.dtype).unwrap().data().unwrap().into_owned();
+            (values, known.dtype, bytes)
+        })
+    }
+
+    fn stored(dtype: GgmlDType, bytes: &[u8]) -> Stored<'_> {
+        Stored { path: Path::new("x"), name: "w".into(), dtype, shape: vec![2, 256], bytes: Cow::Borrowed(bytes) }
+    }
+
+    #[test]
+    fn bytes_become_numbers_wherever_they_lie() {
+        for (values, dtype, bytes) in every_type() {
+            for start in 0..3 {
+                let moved = [&[0; 3][..start], &bytes].concat();
+                let got: Vec<f32> =
+                    stored(dtype, &moved[start..]).to_f32().unwrap().flatten_all().unwrap().to_vec1().unwrap();
+                let off = got.iter().zip(&values).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+                assert!(off < 0.5, "{dtype:?}: {off}");
+            }
+        }
+    }
+
+    #[test]
+    fn rows_are_cut_and_moved_without_a_loss() {
+        for (_, dtype, bytes) in every_type() {
+            let whole = stored(dtype, &bytes);
+            assert_eq!(whole.bytes.len(), 2 * row_bytes(dtype, 256));
+            let swapped = whole.reorder(|i| 1 - i);
+            assert_eq!(swapped, [&*whole.rows(1..2).bytes, &*whole.rows(0..1).bytes].concat(), "{dtype:?}");
+        }
+    }
+
+    #[test]
+    fn no_factor_is_overlooked() {
+        // Infinity in any two bytes that matter must be found: where it is not, the numbers must be finite without help.
+        for (_, dtype, bytes) in every_type() {
+            for at in 0..dtype.type_size() - 1 {
+                let mut bytes = bytes.clone();
+                bytes[at..at + 2].copy_from_slice(&f16::INFINITY.to_le_bytes());
+                if let Ok(tensor) = stored(dtype, &bytes).to_f32() {
+                    let values: Vec<f32> = tensor.flatten_all().unwrap().to_vec1().unwrap();
+                    assert!(values.iter().all(|v| v.is_finite()), "{dtype:?} at {at}");
+                }
+            }
+        }
+    }
+}

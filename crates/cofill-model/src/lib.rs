@@ -1,7 +1,8 @@
 //! Published masked diffusion models as denoisers.
 //!
-//! LLaDA and Dream are one bidirectional transformer ([`Transformer`]) with two configurations ([`Config`]) and two tables of tensor
-//! names. [`Model`] answers the queries of `cofill`'s decodes; samplers never learn which family they talk to.
+//! LLaDA and Dream are one bidirectional transformer ([`Transformer`]) with two configurations ([`Config`]) and a table of tensor
+//! names for each layout. A [`Checkpoint`] is what is on disk: a folder or a GGUF file. [`Model`] answers the queries of
+//! `cofill`'s decodes; samplers never learn which family they talk to.
 
 mod chat;
 mod checkpoint;

@@ -19,5 +19,8 @@ mod texts;
 // LLaDA and Dream checkpoints from the command line, against the shared goldens.
 mod checkpoints;
 
+// `cofill models`: inspect, quantise and verify.
+mod models;
+
 // The README's console examples, run as they stand there.
 mod readme;

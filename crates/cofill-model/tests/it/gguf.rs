@@ -168,3 +168,56 @@ fn our_files_and_the_converters_hold_the_same_rows() {
         assert!(ours.windows(bytes.len()).any(|window| window == bytes), "{name}");
     }
 }
+
+#[test]
+fn every_stored_type_is_run_as_it_is_stored() {
+    use candle_core::quantized::{GgmlDType, QTensor};
+    use candle_core::{Device, Tensor as Values};
+    let cpu = &Device::Cpu;
+    for (number, dtype) in [
+        (2, GgmlDType::Q4_0),
+        (3, GgmlDType::Q4_1),
+        (6, GgmlDType::Q5_0),
+        (7, GgmlDType::Q5_1),
+        (8, GgmlDType::Q8_0),
+        (10, GgmlDType::Q2K),
+        (11, GgmlDType::Q3K),
+        (12, GgmlDType::Q4K),
+        (13, GgmlDType::Q5K),
+        (14, GgmlDType::Q6K),
+    ] {
+        for tied in [false, true] {
+            // The same numbers twice: quantised in a file, and what they dequantise to in a folder. LLaDA's head may be tied too.
+            let mut checkpoint = Checkpoint::llada_of(WIDE).with("weight_tying", tied);
+            checkpoint.tensors.retain(|tensor| !(tied && tensor.name == "model.transformer.ff_out.weight"));
+            let mut file = Builder::of(&checkpoint, 0);
+            for (tensor, (_, dims, kind, bytes)) in checkpoint.tensors.iter_mut().zip(&mut file.tensors) {
+                let &[rows, columns] = &*tensor.shape else { continue };
+                assert_eq!(*dims, [columns as u64, rows as u64]);
+                let quantise = |values: Vec<f32>| {
+                    let values = Values::from_vec(values, (rows, columns), cpu).unwrap();
+                    QTensor::quantize(&values, dtype).unwrap()
+                };
+                // The file's rows are in llama.cpp's order already, and every row is quantised by itself.
+                let stored: Vec<f32> = bytes.as_chunks().0.iter().map(|&b| f32::from_le_bytes(b)).collect();
+                (*kind, *bytes) = (number, quantise(stored).data().unwrap().into_owned());
+                let values = quantise(tensor.values.clone()).dequantize(cpu).unwrap();
+                tensor.values = values.flatten_all().unwrap().to_vec1().unwrap();
+            }
+            let folder = checkpoint.write();
+            let (_file, path) = file.write();
+            let mut exact = Model::load(folder.path()).unwrap();
+            let question = Question::whole(canvas(&mut Random(3), exact.config(), 40));
+            let want = question.alone(&mut exact);
+            let off = |model: &mut Model| {
+                let got = question.alone(model);
+                let off = got.rows.iter().zip(&want.rows).map(|(a, b)| (a.confidence - b.confidence).abs());
+                off.sum::<f64>() / want.rows.len() as f64
+            };
+            assert_eq!(off(&mut Model::load_as(&path, Precision::F32).unwrap()), 0.0, "{dtype:?}");
+            // As stored, activations are rounded to eight bits for the product: 0.011 to 0.027 on average, in every type alike.
+            let stored = off(&mut Model::load(&path).unwrap());
+            assert!(stored > 0.0 && stored < 0.05, "{dtype:?}: {stored}");
+        }
+    }
+}

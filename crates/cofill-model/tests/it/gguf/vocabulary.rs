@@ -121,6 +121,44 @@ fn tokens_and_merges_are_the_tokenizer_they_came_from() {
     }
 }
 
+/// How LLaDA cuts text, as llama.cpp quotes it from tokenizer.json.
+const LLADA: &str =
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+";
+
+#[test]
+fn a_tokenizer_json_with_lladas_regex_gets_its_name() {
+    let files = vocabulary();
+    let bytes = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false});
+    let split = json!({"type": "Split", "pattern": {"Regex": LLADA}, "behavior": "Isolated", "invert": false});
+    let special = |id: u32, content: &str| {
+        json!({"id": id, "content": content, "special": true, "single_word": false, "lstrip": false, "rstrip": false,
+            "normalized": false})
+    };
+    let tokenizer = json!({"version": "1.0", "truncation": null, "padding": null, "normalizer": null,
+        "added_tokens": [special(263, "<|end|>"), special(264, "<|mask|>")],
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, bytes]}, "post_processor": null,
+        "decoder": bytes, "model": {"type": "BPE", "vocab": files.vocab, "merges": files.merges}});
+    let checkpoint = Checkpoint::llada_of(Sizes { vocab: 280, ..TINY });
+    let folder = checkpoint.with("mask_token_id", 264).with("eos_token_id", 263).write();
+    folder.put("tokenizer.json", tokenizer.to_string());
+    let (ours, _) = written(folder.path(), Precision::F16);
+    let mut bytes = std::fs::read(&ours.0).unwrap();
+    assert!(bytes.windows(10).any(|window| window == b"bailingmoe"), "llama.cpp's name of that regex");
+    let key = find(&bytes, b"tokenizer.huggingface.json");
+    bytes[key..key + 9].copy_from_slice(b"cofillize");
+    let (_listed, listed) = put(&bytes);
+    let want = OnDisk::open(folder.path()).unwrap().tokenizer().unwrap();
+    for path in [&ours.0, &listed] {
+        let got = OnDisk::open(path).unwrap().tokenizer().unwrap();
+        for text in STRINGS {
+            let ids = want.encode(text).unwrap();
+            assert_eq!(got.encode(text).unwrap(), ids, "{text:?}");
+            assert_eq!(got.decode(&ids, false).unwrap(), text, "nothing is composed, nothing lost");
+        }
+        assert_eq!((got.mask(), got.eos()), (Some(264), Some(263)));
+    }
+}
+
 #[test]
 fn tokenizers_that_are_wrong_leave_the_model_alone() {
     let files = vocabulary();

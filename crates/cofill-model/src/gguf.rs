@@ -388,9 +388,9 @@ impl Header<'_> {
             None => {
                 for _ in 0..n {
                     match kind {
-                        Kind::Array => drop(self.array(key, deepest - 1)?),
-                        _ => drop(self.string()?),
-                    }
+                        Kind::Array => self.array(key, deepest - 1)?.bytes,
+                        _ => self.string()?,
+                    };
                 }
             }
         }

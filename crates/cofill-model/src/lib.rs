@@ -1,7 +1,8 @@
 //! Published masked diffusion models as denoisers.
 //!
-//! LLaDA, Dream and bidirectional Qwen are one transformer ([`Transformer`]) with a configuration each ([`Config`]) and two tables of
-//! tensor names. [`Model`] answers the queries of `cofill`'s decodes; samplers never learn which family they talk to.
+//! LLaDA, Dream and bidirectional Qwen are one transformer ([`Transformer`]) with a configuration each ([`Config`]) and a table of
+//! tensor names for each layout. A [`Checkpoint`] is what is on disk: a folder or a GGUF file. [`Model`] answers the queries of
+//! `cofill`'s decodes; samplers never learn which family they talk to.
 
 mod attention;
 mod chat;

@@ -25,5 +25,8 @@ mod qwen;
 // `cofill bench`: the split, the memory, impossible sizes.
 mod bench;
 
+// `cofill models`: inspect, quantise and verify.
+mod models;
+
 // The README's console examples, run as they stand there.
 mod readme;

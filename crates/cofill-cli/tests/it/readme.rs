@@ -24,7 +24,7 @@ fn examples() -> Vec<Example> {
             _ => {}
         }
     }
-    examples.retain(|example| !example.command.contains(" -m "));
+    examples.retain(|example| !example.command.contains(" -m ") && !example.command.contains(" models "));
     examples
 }
 

@@ -18,9 +18,10 @@ fn every_sampler_as_json() {
 
 #[test]
 fn help_texts() {
-    for command in ["", "generate", "select", "probe", "trace", "samplers"] {
+    let models = ["models", "models inspect", "models verify", "models quantise"];
+    for command in ["", "generate", "select", "probe", "trace", "samplers"].into_iter().chain(models) {
         let ran = run(&format!("{command} --help"));
-        insta::assert_snapshot!(format!("help_{command}"), ran.is_fine().stdout);
+        insta::assert_snapshot!(format!("help_{}", command.replace(' ', "_")), ran.is_fine().stdout);
     }
 }
 

@@ -5,6 +5,7 @@ pub(crate) const ALIGNMENT: &str = "general.alignment";
 pub(crate) const NAME: &str = "general.name";
 pub(crate) const FILE_TYPE: &str = "general.file_type";
 pub(crate) const QUANTISATION_VERSION: &str = "general.quantization_version";
+pub(crate) const SPLIT_COUNT: &str = "split.count";
 
 // These follow the architecture and a dot.
 pub(crate) const BLOCKS: &str = "block_count";

@@ -9,6 +9,9 @@ use cofill::TokenId;
 /// llama.cpp's names of the architectures, which are also the first part of most keys.
 const ARCHITECTURES: [(&str, Family); 2] = [("llada", Family::Llada), ("dream", Family::Dream)];
 
+/// A tensor that would change the rotation.
+const ROPE_FACTORS: &str = "rope_freqs.weight";
+
 /// What llama.cpp calls a family.
 pub(crate) fn architecture(family: Family) -> Option<&'static str> {
     ARCHITECTURES.iter().find(|(_, known)| *known == family).map(|(name, _)| *name)
@@ -19,6 +22,12 @@ impl Gguf {
     pub(crate) fn config(&self) -> Result<Config> {
         let (arch, family) = self.family()?;
         let key = |leaf: &str| format!("{arch}.{leaf}");
+        if let Some(n) = self.unsigned(keys::SPLIT_COUNT)?.filter(|n| *n > 1) {
+            return Err(self.unsupported(keys::SPLIT_COUNT, &n.to_string(), "whole files; merge the parts first"));
+        }
+        if self.tensor(ROPE_FACTORS).is_some() {
+            return Err(self.unsupported(ROPE_FACTORS, "there", "rotations without it"));
+        }
         if self.bool(&key(keys::CAUSAL))? == Some(true) {
             return Err(self.unsupported(&key(keys::CAUSAL), "true", "false"));
         }

@@ -50,9 +50,14 @@ impl Checkpoint {
 
     /// One of each family, and LLaDA with shared key heads.
     pub(crate) fn all() -> [(&'static str, Checkpoint); 4] {
+        let [llada, grouped, dream] = Checkpoint::with_gguf();
+        [llada, grouped, dream, ("qwen3", Checkpoint::qwen3())]
+    }
+
+    /// Those that llama.cpp has an architecture for.
+    pub(crate) fn with_gguf() -> [(&'static str, Checkpoint); 3] {
         let grouped = Checkpoint::llada_of(Sizes { kv_heads: 1, ..TINY });
-        let (llada, dream, qwen3) = (Checkpoint::llada(), Checkpoint::dream(), Checkpoint::qwen3());
-        [("llada", llada), ("llada, one key head", grouped), ("dream", dream), ("qwen3", qwen3)]
+        [("llada", Checkpoint::llada()), ("llada, one key head", grouped), ("dream", Checkpoint::dream())]
     }
 
     /// Qwen2 as dllm converts it: Dream's tensors, but the head, which is tied; no shift.

@@ -1,0 +1,187 @@
+//! Damaged files: one clear error each, never a panic.
+
+use super::builder::{Builder, Entry, Listed, put};
+use super::vocabulary::{vocabulary, with_vocabulary};
+use crate::checkpoint::Checkpoint;
+use cofill_model::{Checkpoint as OnDisk, Error, Model};
+use half::f16;
+use proptest::prelude::*;
+use std::path::Path;
+
+#[track_caller]
+fn refused(builder: &Builder, words: &[&str]) {
+    let (_folder, path) = builder.write();
+    is_refused(&path, words);
+}
+
+#[track_caller]
+fn is_refused(path: &Path, words: &[&str]) {
+    let error = match Model::load(path) {
+        Ok(_) => panic!("it loads"),
+        Err(error) => error,
+    };
+    let message = error.to_string();
+    let path = format!("`{}`", path.display());
+    assert!(!matches!(error, Error::Candle(_)), "{message}");
+    for word in words.iter().copied().chain([&*path]) {
+        assert!(message.contains(word), "{message}: this should say {word}");
+    }
+}
+
+fn llada() -> Builder {
+    Builder::of(&Checkpoint::llada(), 0)
+}
+
+#[test]
+fn a_file_that_is_none() {
+    for bytes in [&b""[..], b"G", b"GGML\x03\0\0\0", b"PK\x03\x04 a zip"] {
+        let (_folder, path) = put(bytes);
+        is_refused(&path, &[]);
+    }
+    is_refused(&put(b"GGUX\x03\0\0\0").1, &["does not start with `GGUF`"]);
+    refused(&Builder { version: 1, ..llada() }, &["the version is `1`", "2 and 3"]);
+    refused(&Builder { version: 4, ..llada() }, &["the version is `4`"]);
+    refused(&Builder { version: 3u32.swap_bytes(), ..llada() }, &["the byte order is `big endian`"]);
+}
+
+#[test]
+fn counts_and_lengths_beyond_the_file() {
+    let whole = llada().bytes();
+    // After magic and version: tensors, then keys, then the length of the first key.
+    for (at, words) in [(8, "truncated or damaged"), (16, "truncated or damaged"), (24, "truncated or damaged")] {
+        for huge in [u64::MAX, 1 << 62, 1 << 40, whole.len() as u64] {
+            let mut bytes = whole.clone();
+            bytes[at..at + 8].copy_from_slice(&huge.to_le_bytes());
+            let (_folder, path) = put(&bytes);
+            if at == 24 {
+                is_refused(&path, &[words]);
+            } else {
+                is_refused(&path, &[]); // what follows is read as something else, whatever that is
+            }
+        }
+    }
+    for cut in [5, 12, 30, whole.len() / 2, whole.len() - 1] {
+        let (_folder, path) = put(&whole[..cut]);
+        is_refused(&path, &["truncated or damaged"]);
+    }
+}
+
+#[test]
+fn keys_that_are_missing_or_wrong() {
+    for key in [
+        "general.architecture",
+        "llada.block_count",
+        "llada.context_length",
+        "llada.embedding_length",
+        "llada.feed_forward_length",
+        "llada.attention.head_count",
+        "llada.attention.layer_norm_rms_epsilon",
+        "llada.rope.freq_base",
+        "tokenizer.ggml.mask_token_id",
+        "tokenizer.ggml.eos_token_id",
+    ] {
+        refused(&llada().without(key), &[&format!("the key `{key}` is missing")]);
+        let wrong = if key == "general.architecture" { Entry::U32(7) } else { Entry::Text("seven".into()) };
+        refused(&llada().with(key, wrong), &[&format!("`{key}` is "), "but must be"]);
+    }
+    let text = |text: &str| Entry::Text(text.into());
+    refused(&llada().with("general.architecture", text("llama")), &["is `llama`", "`llada` and `dream`"]);
+    refused(&llada().with("llada.attention.causal", Entry::Bool(true)), &["attention.causal` is `true`"]);
+    refused(&llada().with("llada.rope.scaling.type", text("yarn")), &["rope.scaling.type` is `yarn`"]);
+    refused(&llada().with("split.count", Entry::U32(3)), &["`split.count` is `3`", "merge the parts"]);
+    refused(&llada().with("llada.rope.dimension_count", Entry::U32(4)), &["dimension_count` is `4`", "8"]);
+    refused(&llada().with("llada.block_count", Entry::U32(0)), &["from 1 to"]);
+    refused(&llada().with("llada.block_count", Entry::U32(u32::MAX)), &["from 1 to"]);
+    refused(&llada().with("llada.attention.head_count", Entry::U32(3)), &["cannot be split over 3 heads"]);
+    refused(&llada().with("llada.attention.head_count_kv", Entry::U32(3)), &["cannot share 3 key heads"]);
+    refused(&llada().with("llada.vocab_size", Entry::U32(53)), &["is 53, but the embedding has 52 rows"]);
+    refused(&llada().with("llada.rope.freq_base", Entry::F32(f32::NAN)), &["rope_theta"]);
+    refused(&llada().with("tokenizer.ggml.mask_token_id", Entry::U32(52)), &["the vocabulary ends at 51"]);
+    refused(&llada().with("general.alignment", Entry::U32(24)), &["general.alignment", "power of two"]);
+    let mut twice = llada();
+    twice.entries.push(("llada.block_count".into(), Entry::U32(3)));
+    refused(&twice, &["the key `llada.block_count` is there twice"]);
+}
+
+#[test]
+fn tensors_that_are_missing_or_wrong() {
+    let name = "blk.1.ffn_up.weight";
+    let with = |change: &dyn Fn(&mut Listed)| {
+        let mut builder = llada();
+        change(builder.tensor(name));
+        builder
+    };
+    refused(&with(&|tensor| tensor.0 = "blk.1.ffn_oops.weight".into()), &[&format!("tensor `{name}` is missing")]);
+    refused(&with(&|tensor| tensor.0 = "output.weight".into()), &["tensor `output.weight` is there twice"]);
+    refused(&with(&|tensor| tensor.1 = vec![48, 32]), &[name, "[32, 48]", "asks for [48, 32]"]);
+    refused(&with(&|tensor| tensor.1 = vec![32, 1 << 40]), &["truncated or damaged", name]);
+    refused(&with(&|tensor| tensor.1 = vec![1 << 62, 1 << 62]), &["ends at nowhere", name]);
+    refused(&with(&|tensor| tensor.1 = vec![0, 48]), &["a dimension of 0"]);
+    refused(&with(&|tensor| tensor.1 = vec![1, 1, 1, 1, 1]), &["5 dimensions", "1 to 4"]);
+    refused(&with(&|tensor| tensor.1.clear()), &["0 dimensions"]);
+    refused(&with(&|tensor| tensor.2 = 23), &[name, "`IQ4_XS (23)`", "Q4_K"]);
+    refused(&with(&|tensor| tensor.2 = 99), &["`unknown (99)`"]);
+    refused(&with(&|tensor| tensor.2 = 12), &["rows of 32, but Q4_K has blocks of 256"]);
+    refused(&with(&|tensor| tensor.3[..4].copy_from_slice(&f32::NAN.to_le_bytes())), &[name, "NaN at index 0"]);
+    let mut quantised = Builder::of(&Checkpoint::llada(), 0);
+    let (_, dims, dtype, bytes) = quantised.tensor(name);
+    (*dtype, *bytes) = (8, vec![0; dims[1] as usize * 34]);
+    bytes[34 * 3..34 * 3 + 2].copy_from_slice(&f16::INFINITY.to_le_bytes());
+    refused(&quantised, &[name, "inf at index 96"]);
+    let mut rescaled = llada();
+    rescaled.tensors.push(("rope_freqs.weight".into(), vec![4], 0, vec![0; 16]));
+    refused(&rescaled, &["rope_freqs.weight"]);
+    // A tensor that starts between the places where tensors may start.
+    let whole = llada().bytes();
+    let at = find(&whole, name.as_bytes()) + name.len() + 4 + 16 + 4;
+    let mut bytes = whole.clone();
+    bytes[at] += 1;
+    is_refused(&put(&bytes).1, &["which is no multiple of 32", name]);
+    bytes[at..at + 8].copy_from_slice(&(u64::MAX - 31).to_le_bytes());
+    is_refused(&put(&bytes).1, &["ends at nowhere", name]);
+}
+
+pub(super) fn find(whole: &[u8], part: &[u8]) -> usize {
+    whole.windows(part.len()).position(|window| window == part).unwrap()
+}
+
+/// Everything a file is asked for.
+fn ask_everything(path: &Path) {
+    let _ = Model::load(path);
+    if let Ok(checkpoint) = OnDisk::open(path) {
+        let _ = (checkpoint.tokenizer(), checkpoint.chat());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn a_damaged_file_never_panics(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
+        cut in prop::option::weighted(0.3, any::<prop::sample::Index>()),
+        dream in any::<bool>(),
+    ) {
+        let checkpoint = if dream { Checkpoint::dream() } else { Checkpoint::llada() };
+        let mut bytes = with_vocabulary(Builder::of(&checkpoint, 1), &vocabulary()).bytes();
+        // Nearly all of a file is weights; what is damaged here is nearly all header.
+        let header = find(&bytes, b"output_norm.weight") + 200;
+        for (at, byte) in changes {
+            let at = at.index(header.min(bytes.len()));
+            bytes[at] = byte;
+        }
+        if let Some(cut) = cut {
+            bytes.truncate(cut.index(bytes.len()));
+        }
+        ask_everything(&put(&bytes).1);
+    }
+
+    #[test]
+    fn a_damaged_length_never_allocates(at in any::<prop::sample::Index>(), value in any::<u64>(), small in 0..60u32) {
+        let mut bytes = llada().bytes();
+        let header = find(&bytes, b"output_norm.weight") + 60;
+        let at = at.index(header);
+        bytes[at..at + 8].copy_from_slice(&(value >> small).to_le_bytes());
+        ask_everything(&put(&bytes).1);
+    }
+}

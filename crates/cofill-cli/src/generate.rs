@@ -2,13 +2,12 @@
 
 use crate::canvas::CanvasArgs;
 use crate::fail::{Done, Fail};
-use crate::model::{Model, NAMES};
+use crate::model::{KeepArgs, Model, NAMES};
 use crate::progress::Progress;
 use crate::show::{Show, count};
 use anyhow::Context;
 use cofill::trace::{End, Header, TraceWriter, VERSION};
 use cofill::{Canvas, Decode, Finish, Proposal, SamplerSpec, Schedule, Step, Style, TokenId};
-use cofill_model::Precision;
 use serde::Serialize;
 use std::fmt;
 use std::fs::File;
@@ -25,10 +24,8 @@ pub(crate) struct Args {
     /// The model.
     #[arg(short, long, default_value = "toy", help = format!("The model: {NAMES}"))]
     model: String,
-    /// How a checkpoint's weights are kept: f32 is exact, f16, q8_0, q6k and q4k are smaller (default: f32 for folders, as
-    /// stored for GGUF files).
-    #[arg(long, value_name = "TYPE")]
-    dtype: Option<Precision>,
+    #[command(flatten)]
+    keep: KeepArgs,
     /// Which positions are committed together; `cofill samplers` lists the forms.
     #[arg(short, long, value_name = "SPEC", default_value = "topk:2+ad")]
     sampler: SamplerSpec,
@@ -80,7 +77,7 @@ pub(crate) fn run(args: &Args) -> Done {
     let mut meter = Meter::default();
     let mut model = {
         let _line = (!args.show && Path::new(&args.model).exists()).then(|| Progress::loading(&args.model));
-        meter.load.time(|| Model::load(&args.model, args.dtype))?
+        meter.load.time(|| Model::load(&args.model, &args.keep))?
     };
     model.configure(args.cfg, args.attention_of_source)?;
     let canvas = args.canvas.build(&mut model)?;

@@ -3,11 +3,28 @@
 use crate::fail::{Done, Fail};
 use cofill::toy::Toy;
 use cofill::{Denoiser, TokenId};
-use cofill_model::{AttentionRow, ChatTemplate, Message, Precision, Tokenizer};
+use cofill_model::{AttentionRow, ChatTemplate, Keep, Message, Precision, Processor, Tokenizer};
 use std::path::Path;
 
 /// The models that can be named.
 pub(crate) const NAMES: &str = "`toy` (a known joint distribution over short sentences), or a LLaDA, Dream or A2D-Qwen checkpoint: a folder or a .gguf file";
+
+/// How a checkpoint's weights are kept.
+#[derive(clap::Args)]
+pub(crate) struct KeepArgs {
+    /// How weights are kept: f32 is exact, f16, q8_0, q6k and q4k are smaller (default: f32 for folders, as stored for GGUF files).
+    #[arg(long, value_name = "TYPE")]
+    dtype: Option<Precision>,
+    /// What computes: cpu, cuda or metal; the latter need a build with the feature of that name.
+    #[arg(long, value_name = "NAME", default_value_t = Processor::Cpu)]
+    device: Processor,
+}
+
+impl From<&KeepArgs> for Keep {
+    fn from(args: &KeepArgs) -> Keep {
+        Keep { precision: args.dtype, processor: args.device }
+    }
+}
 
 /// A loaded model.
 pub(crate) struct Model {
@@ -33,12 +50,12 @@ const TOY_MOST: usize = 8192;
 
 impl Model {
     /// Finds and loads what `--model` names.
-    pub(crate) fn load(name: &str, precision: Option<Precision>) -> Done<Model> {
+    pub(crate) fn load(name: &str, keep: &KeepArgs) -> Done<Model> {
         let kind = match name {
             "toy" => Kind::Toy(Toy::phrases(0)),
             path if Path::new(path).exists() => {
                 let checkpoint = cofill_model::Checkpoint::open(Path::new(path))?;
-                let model = cofill_model::Model::of(&checkpoint, precision)?;
+                let model = cofill_model::Model::of(&checkpoint, keep)?;
                 let (tokenizer, chat) = (checkpoint.tokenizer(), checkpoint.chat());
                 Kind::Checkpoint(Box::new(Checkpoint { model, tokenizer, chat }))
             }

@@ -2,9 +2,8 @@
 
 use crate::canvas::parse_ids;
 use crate::fail::{Done, Fail};
-use crate::model::{Model, NAMES};
+use crate::model::{KeepArgs, Model, NAMES};
 use cofill::{Layers, Proposal, Query, TokenId};
-use cofill_model::Precision;
 use serde::Serialize;
 use std::io::Write;
 use std::process::ExitCode;
@@ -15,10 +14,8 @@ pub(crate) struct Args {
     /// The model.
     #[arg(short, long, default_value = "toy", help = format!("The model: {NAMES}"))]
     model: String,
-    /// How a checkpoint's weights are kept: f32 is exact, f16, q8_0, q6k and q4k are smaller (default: f32 for folders, as
-    /// stored for GGUF files).
-    #[arg(long, value_name = "TYPE")]
-    dtype: Option<Precision>,
+    #[command(flatten)]
+    keep: KeepArgs,
     /// The canvas, as token ids with M for a mask: 25,59,M,M,87.
     #[arg(long, value_name = "IDS")]
     tokens: String,
@@ -73,7 +70,7 @@ struct RowAnswer {
 }
 
 pub(crate) fn run(args: &Args) -> Done {
-    let mut model = Model::load(&args.model, args.dtype)?;
+    let mut model = Model::load(&args.model, &args.keep)?;
     let mask_id = model.mask_id();
     let tokens = parse_ids("--tokens", &args.tokens, Some(mask_id))?;
     model.fit(tokens.len())?;

@@ -1,5 +1,6 @@
 //! Every way a checkpoint can be wrong: one variant each, naming the file.
 
+use crate::keep::Processor;
 use std::path::PathBuf;
 
 /// The result of everything fallible here.
@@ -139,6 +140,16 @@ pub enum Error {
     Guidance {
         /// Given.
         given: f64,
+    },
+    /// A processor that this build or this machine does not have.
+    #[error(
+        "cannot compute on {processor}: {problem}; build with `--features {processor}` on a machine that has one, or use cpu"
+    )]
+    Processor {
+        /// Asked for.
+        processor: Processor,
+        /// What the tensor library says.
+        problem: String,
     },
     /// Sizes that make no model.
     #[error("no model has these sizes: {problem}")]

@@ -3,7 +3,7 @@
 use crate::checkpoint::Checkpoint;
 use crate::config::Config;
 use crate::error::Result;
-use crate::matrix::Precision;
+use crate::matrix::{Precision, rearranged};
 use crate::plan::{Need, Role, needs, product, tied_head};
 use crate::stored::TYPES;
 use crate::weights::TensorInfo;
@@ -42,6 +42,8 @@ pub struct Memory {
     pub default: u64,
     /// With each.
     pub at: Vec<(Precision, u64)>,
+    /// What computing with q4k adds.
+    pub q4k_rearranged: u64,
 }
 
 impl Inspection {
@@ -73,6 +75,9 @@ impl Inspection {
             Some(precision) => at.iter().find(|(other, _)| *other == precision).map_or(0, |(_, bytes)| *bytes),
             None => total(needs.iter().filter_map(|need| as_stored(need, by_name.get(&*need.name)?, config.tied))),
         };
+        let matrices = needs.iter().chain(&tied).filter(|need| matches!(need.role, Role::Matrix | Role::Head));
+        let copy = |need: &Need| rearranged(need.dtype(Precision::Q4K), need.bytes(Precision::Q4K));
+        let q4k_rearranged = total(matrices.map(copy));
         let narrow = |precision: Precision| -> Vec<String> {
             let narrow = needs.iter().filter(|need| need.stays_f16(precision));
             narrow.map(|need| need.name.clone()).collect()
@@ -81,7 +86,7 @@ impl Inspection {
             parameters: total(needs.iter().map(Need::parameters)),
             file_bytes: weights.size(),
             stored,
-            memory: Memory { default, at },
+            memory: Memory { default, at, q4k_rearranged },
             stays_f16: Precision::all().map(|precision| (precision, narrow(precision))).collect(),
             problems: needs.iter().filter_map(problem).collect(),
             superfluous,

@@ -7,7 +7,7 @@ use crate::attention::Probe;
 use crate::checkpoint::Checkpoint;
 use crate::config::Config;
 use crate::error::{Error, Result};
-use crate::matrix::Precision;
+use crate::keep::Keep;
 use crate::timing::Timing;
 use crate::transformer::{Ask, Pass, Transformer};
 use candle_core::{D, Tensor};
@@ -37,17 +37,17 @@ pub enum AttentionRow {
 impl Model {
     /// Loads a folder in Hugging Face layout or a GGUF file, exactly.
     pub fn load(path: &Path) -> Result<Model> {
-        Model::load_as(path, None)
+        Model::load_as(path, Keep::default())
     }
 
-    /// Loads a folder or a GGUF file and keeps its weights as `precision`, or as [`Transformer::load`] does without one.
-    pub fn load_as(path: &Path, precision: impl Into<Option<Precision>>) -> Result<Model> {
-        Model::of(&Checkpoint::open(path)?, precision)
+    /// Loads a folder or a GGUF file and keeps its weights so.
+    pub fn load_as(path: &Path, keep: impl Into<Keep>) -> Result<Model> {
+        Model::of(&Checkpoint::open(path)?, keep)
     }
 
     /// Loads an open checkpoint.
-    pub fn of(checkpoint: &Checkpoint, precision: impl Into<Option<Precision>>) -> Result<Model> {
-        Ok(Model::new(Transformer::load(checkpoint.config()?, &checkpoint.weights()?, precision)?))
+    pub fn of(checkpoint: &Checkpoint, keep: impl Into<Keep>) -> Result<Model> {
+        Ok(Model::new(Transformer::load(checkpoint.config()?, &checkpoint.weights()?, keep)?))
     }
 
     /// A transformer as a denoiser.

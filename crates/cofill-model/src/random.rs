@@ -3,7 +3,7 @@
 use crate::config::{Config, Family};
 use crate::error::{Error, Result};
 use crate::stored::Stored;
-use crate::{Model, Precision, Transformer, Weights};
+use crate::{Keep, Model, Transformer, Weights};
 use candle_core::quantized::GgmlDType;
 use half::bf16;
 use rand_chacha::ChaCha8Rng;
@@ -30,7 +30,7 @@ pub struct Sizes {
 
 impl Model {
     /// LLaDA's architecture with random weights.
-    pub fn random(sizes: Sizes, precision: Precision, seed: u64) -> Result<Model> {
+    pub fn random(sizes: Sizes, keep: impl Into<Keep>, seed: u64) -> Result<Model> {
         let Sizes { hidden, layers, heads, mlp, vocab, context } = sizes;
         let wrong = |problem: &str| Err(Error::Sizes { problem: problem.into() });
         if [hidden, layers, heads, mlp, context].contains(&0) || vocab < 3 {
@@ -59,7 +59,7 @@ impl Model {
             mask_id: vocab as u32 - 1,
             eos_id: vocab as u32 - 2,
         };
-        Ok(Model::new(Transformer::load(config, &Weights::random(seed), precision)?))
+        Ok(Model::new(Transformer::load(config, &Weights::random(seed), keep)?))
     }
 }
 

@@ -12,8 +12,9 @@
 use crate::attention::{HeadMean, Heads, Probe, attend, attend_by_ops};
 use crate::config::{Config, Family};
 use crate::error::{Error, Result};
+use crate::keep::{Keep, Processor};
 use crate::kernels::{rotate, swiglu, with_slice};
-use crate::matrix::{Matrix, Precision};
+use crate::matrix::Matrix;
 use crate::timing::Timing;
 use crate::weights::{Layout, Weights};
 use candle_core::{DType, Device, Tensor};
@@ -83,29 +84,30 @@ pub struct Pass {
 
 impl Transformer {
     /// Takes the tensors it needs, by the layout's names, and converts them one by one: peak memory is the result and one tensor.
-    /// Without a precision, folders are kept in f32 and GGUF files as they are stored.
-    pub fn load(config: Config, weights: &Weights, precision: impl Into<Option<Precision>>) -> Result<Transformer> {
-        let precision = precision.into().or(weights.precision());
+    pub fn load(config: Config, weights: &Weights, keep: impl Into<Keep>) -> Result<Transformer> {
+        let Keep { precision, processor } = keep.into();
+        let (precision, device) = (precision.or(weights.precision()), &processor.device()?);
+        let vector = |name: &str, n: usize| -> Result<Tensor> { Ok(weights.get(name, &[n])?.to_device(device)?) };
         let Config { hidden, heads, kv_heads, head_dim, mlp, vocab, .. } = config;
         let names = Names::of(config.family, weights.layout());
         let linear = |name: String, out: usize, input: usize, bias: bool| -> Result<Linear> {
-            let bias = if bias { Some(weights.get(&format!("{name}.bias"), &[out])?) } else { None };
+            let bias = bias.then(|| vector(&format!("{name}.bias"), out)).transpose()?;
             let weight = weights.stored(&format!("{name}.weight"), &[out, input])?;
-            Ok(Linear { weight: Matrix::load(&weight, precision)?, bias })
+            Ok(Linear { weight: Matrix::load(&weight, precision)?.to_device(device)?, bias })
         };
-        let qk_norm = |name: String| config.qk_norm.then(|| weights.get(&name, &[head_dim])).transpose();
+        let qk_norm = |name: String| config.qk_norm.then(|| vector(&name, head_dim)).transpose();
         let block = |i: usize| -> Result<Block> {
             let name = |leaf: &str| format!("{}.{i}.{leaf}", names.blocks);
             let bias = config.qkv_bias;
             Ok(Block {
-                attn_norm: weights.get(&name(names.attn_norm), &[hidden])?,
+                attn_norm: vector(&name(names.attn_norm), hidden)?,
                 q: linear(name(names.q), heads * head_dim, hidden, bias)?,
                 k: linear(name(names.k), kv_heads * head_dim, hidden, bias)?,
                 v: linear(name(names.v), kv_heads * head_dim, hidden, bias)?,
                 q_norm: qk_norm(name(names.q_norm))?,
                 k_norm: qk_norm(name(names.k_norm))?,
                 o: linear(name(names.o), hidden, heads * head_dim, config.o_bias)?,
-                mlp_norm: weights.get(&name(names.mlp_norm), &[hidden])?,
+                mlp_norm: vector(&name(names.mlp_norm), hidden)?,
                 gate: linear(name(names.gate), mlp, hidden, false)?,
                 up: linear(name(names.up), mlp, hidden, false)?,
                 down: linear(name(names.down), hidden, mlp, false)?,
@@ -114,23 +116,23 @@ impl Transformer {
         if config.tied {
             check_tied(weights, names, &[vocab, hidden])?;
         }
-        let embedding = weights.stored(names.embedding, &[vocab, hidden])?.embedding(precision)?;
+        let embedding = weights.stored(names.embedding, &[vocab, hidden])?.embedding(precision)?.to_device(device)?;
         let head = weights.stored(if config.tied { names.embedding } else { names.head }, &[vocab, hidden])?;
         let tile = |start| -> Result<Matrix> {
             let rows = TILE.min(vocab - start);
             match config.tied && embedding.dtype() == DType::F32 {
                 true => Ok(Matrix::F32(embedding.narrow(0, start, rows)?)), // shared, not copied
-                false => Matrix::load(&head.rows(start..start + rows), precision),
+                false => Matrix::load(&head.rows(start..start + rows), precision)?.to_device(device),
             }
         };
         let head = (0..vocab).step_by(TILE).map(tile).collect::<Result<_>>()?;
         Ok(Transformer {
             embedding,
             blocks: (0..config.layers).map(block).collect::<Result<_>>()?,
-            norm: weights.get(names.norm, &[hidden])?,
+            norm: vector(names.norm, hidden)?,
             head,
             config,
-            kernels: Kernels::Slices,
+            kernels: if processor == Processor::Cpu { Kernels::Slices } else { Kernels::Ops },
         })
     }
 
@@ -149,7 +151,7 @@ impl Transformer {
         tensor(&self.embedding) + self.blocks.iter().map(block).sum::<usize>() + tensor(&self.norm) + head
     }
 
-    /// Computes with these from now on; for comparison.
+    /// Computes with these from now on, for comparison. Only the tensor library's reach other processors than the CPU.
     pub fn set_kernels(&mut self, kernels: Kernels) {
         self.kernels = kernels;
     }

@@ -3,7 +3,7 @@
 use super::{forget_peak, peak_rss_mb};
 use crate::fail::{Done, Fail};
 use cofill::{Canvas, Decode, Denoiser, Policy, SamplerSpec, TokenId};
-use cofill_model::{Ask, Kernels, Model, Precision, Sizes, Timing};
+use cofill_model::{Ask, Keep, Kernels, Model, Precision, Processor, Sizes, Timing};
 use serde::Serialize;
 use std::io::Write;
 use std::process::ExitCode;
@@ -40,6 +40,9 @@ pub(crate) struct Args {
     /// How the weights are kept: f32, f16, q8_0, q6k or q4k.
     #[arg(long, value_name = "TYPE", default_value = "f32")]
     dtype: Precision,
+    /// What computes: cpu, cuda or metal; the latter need a build with the feature of that name.
+    #[arg(long, value_name = "NAME", default_value_t = Processor::Cpu)]
+    device: Processor,
     /// The sampler; it is measured as it is and with `+ad`.
     #[arg(short, long, value_name = "SPEC", default_value = "topk:8")]
     sampler: SamplerSpec,
@@ -95,7 +98,8 @@ pub(crate) fn run(args: &Args) -> Done {
         ))
     })?;
     let Args { hidden, layers, heads, mlp, vocab, positions, .. } = *args;
-    let mut model = Model::random(Sizes { hidden, layers, heads, mlp, vocab, context: positions }, args.dtype, 0)?;
+    let keep = Keep { precision: Some(args.dtype), processor: args.device };
+    let mut model = Model::random(Sizes { hidden, layers, heads, mlp, vocab, context: positions }, keep, 0)?;
     let weights_mb = model.transformer().bytes() as f64 / 1e6;
     // Given tokens first, then masks, as a prompt has them.
     let tokens = |i: usize| (i * 7919 % (vocab - 2)) as TokenId;

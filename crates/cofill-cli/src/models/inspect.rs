@@ -3,7 +3,7 @@
 use super::size;
 use crate::fail::Done;
 use crate::show::count;
-use cofill_model::{Checkpoint, Config, Inspection};
+use cofill_model::{Checkpoint, Config, Inspection, Precision};
 use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::path::PathBuf;
@@ -42,6 +42,7 @@ fn object(args: &Args, checkpoint: &Checkpoint, it: &Inspection) -> Value {
     let mut memory: Map<String, Value> =
         it.memory.at.iter().map(|(precision, bytes)| (precision.to_string(), json!(bytes))).collect();
     memory.insert("default".into(), json!(it.memory.default));
+    memory.insert("q4k_rearranged".into(), json!(it.memory.q4k_rearranged));
     let stored: Map<String, Value> = it
         .stored
         .iter()
@@ -102,7 +103,13 @@ fn table(args: &Args, checkpoint: &Checkpoint, it: &Inspection) -> String {
     let mut lines: Vec<(&str, String)> = Vec::new();
     let mut say = |what, text: String| lines.push((what, text));
     say("checkpoint", format!("{} ({})", args.path.display(), checkpoint.kind()));
-    let switches = [(config.shift, "shifted logits"), (config.qkv_bias, "qkv biases"), (config.tied, "tied head")];
+    let switches = [
+        (config.shift, "shifted logits"),
+        (config.qkv_bias, "qkv biases"),
+        (config.o_bias, "output bias"),
+        (config.qk_norm, "normalised q and k"),
+        (config.tied, "tied head"),
+    ];
     let switches = switches.iter().filter(|(on, _)| *on).map(|(_, name)| format!(", {name}")).collect::<String>();
     say("architecture", family(config) + &switches);
     say("parameters", format!("{} ({})", it.parameters, billions(it.parameters)));
@@ -123,12 +130,16 @@ fn table(args: &Args, checkpoint: &Checkpoint, it: &Inspection) -> String {
     say("files", size(it.file_bytes));
     say("memory", format!("{} without --dtype", size(it.memory.default)));
     for ((precision, bytes), (_, narrow)) in it.memory.at.iter().zip(&it.stays_f16) {
+        let copy = match (precision, it.memory.q4k_rearranged) {
+            (Precision::Q4K, more @ 1..) => format!(", and {} more once it computes", size(more)),
+            _ => String::new(),
+        };
         let note = match narrow.as_slice() {
             [] => String::new(),
             [one] => format!("; {one} stays f16"),
             [first, .., last] => format!("; {} matrices stay f16, {first} to {last}", narrow.len()),
         };
-        say("", format!("{:>8} as {precision}{note}", size(*bytes)));
+        say("", format!("{:>8} as {precision}{copy}{note}", size(*bytes)));
     }
     for (i, problem) in it.problems.iter().enumerate() {
         say(if i == 0 { "PROBLEMS" } else { "" }, problem.clone());

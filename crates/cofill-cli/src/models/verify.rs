@@ -1,8 +1,9 @@
 //! `cofill models verify`: a checkpoint against numbers from a reference implementation.
 
 use crate::fail::{Done, Fail};
+use crate::model::KeepArgs;
 use crate::show::count;
-use cofill_model::{Deviation, Golden, Model, Precision, Tolerances, Verdict};
+use cofill_model::{Deviation, Golden, Model, Tolerances, Verdict};
 use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::path::PathBuf;
@@ -16,9 +17,8 @@ pub(crate) struct Args {
     /// What a reference computed: safetensors with input_ids, logits, confidence, entropy, argmax and attn_mean per case.
     #[arg(long, value_name = "FILE")]
     golden: PathBuf,
-    /// How the weights are kept (default: f32 for folders, as stored for GGUF files).
-    #[arg(long, value_name = "TYPE")]
-    dtype: Option<Precision>,
+    #[command(flatten)]
+    keep: KeepArgs,
     /// How far logits may be off.
     #[arg(long, value_name = "X", default_value_t = Tolerances::default().logits)]
     logits: f64,
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Args) -> Done {
     let tolerances = args.tolerances()?;
     let golden = Golden::open(&args.golden)?;
     let cases = golden.cases()?;
-    let mut model = Model::load_as(&args.path, args.dtype)?;
+    let mut model = Model::load_as(&args.path, &args.keep)?;
     let verdicts = cases.iter().map(|case| case.verify(&mut model, &tolerances)).collect::<cofill::Result<Vec<_>>>()?;
     let passes = verdicts.iter().all(Verdict::passes);
     let mut out = std::io::stdout().lock();

@@ -80,6 +80,18 @@ fn a_config_that_lacks_its_mask_says_what_to_add() {
 }
 
 #[test]
+#[cfg(not(any(feature = "cuda", feature = "metal")))]
+fn a_processor_that_this_build_lacks_is_named() {
+    let qwen = Checkpoint::new("processor");
+    for device in ["cuda", "metal"] {
+        let feature = format!("--features {device}");
+        qwen.generate(&["w1", "-n", "2", "--device", device]).is_refused(&["cannot compute on", &feature]);
+    }
+    qwen.generate(&["w1", "-n", "2", "--device", "tpu"]).is_refused(&["--device", "cpu, cuda or metal"]);
+    qwen.generate(&["w1", "-n", "2", "--device", "cpu"]).is_fine();
+}
+
+#[test]
 fn text_needs_a_tokenizer_that_knows_the_mask() {
     let qwen = Checkpoint::new("masks");
     qwen.put("tokenizer_config.json", &json!({"mask_token": "<begin>"}));

@@ -24,7 +24,11 @@ fn examples() -> Vec<Example> {
             _ => {}
         }
     }
-    examples.retain(|example| !example.command.contains(" -m ") && !example.command.contains(" models "));
+    examples.retain(|example| {
+        !example.command.contains(" -m ")
+            && !example.command.contains(" models ")
+            && !example.command.contains(" bench ")
+    });
     examples
 }
 

@@ -143,7 +143,7 @@ impl Matrix {
     }
 
     /// Where it is computed with.
-    pub(crate) fn to_device(self, device: &Device) -> Result<Matrix> {
+    pub(crate) fn onto(self, device: &Device) -> Result<Matrix> {
         let quantised = |weight: &QTensor| -> Result<QTensor> {
             let storage = QStorage::from_data(weight.data()?, device, weight.dtype())?;
             Ok(QTensor::new(storage, weight.shape())?)

@@ -93,7 +93,7 @@ impl Transformer {
         let linear = |name: String, out: usize, input: usize, bias: bool| -> Result<Linear> {
             let bias = bias.then(|| vector(&format!("{name}.bias"), out)).transpose()?;
             let weight = weights.stored(&format!("{name}.weight"), &[out, input])?;
-            Ok(Linear { weight: Matrix::load(&weight, precision)?.to_device(device)?, bias })
+            Ok(Linear { weight: Matrix::load(&weight, precision)?.onto(device)?, bias })
         };
         let qk_norm = |name: String| config.qk_norm.then(|| vector(&name, head_dim)).transpose();
         let block = |i: usize| -> Result<Block> {
@@ -122,7 +122,7 @@ impl Transformer {
             let rows = TILE.min(vocab - start);
             match config.tied && embedding.dtype() == DType::F32 {
                 true => Ok(Matrix::F32(embedding.narrow(0, start, rows)?)), // shared, not copied
-                false => Matrix::load(&head.rows(start..start + rows), precision)?.to_device(device),
+                false => Matrix::load(&head.rows(start..start + rows), precision)?.onto(device),
             }
         };
         let head = (0..vocab).step_by(TILE).map(tile).collect::<Result<_>>()?;

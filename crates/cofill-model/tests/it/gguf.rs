@@ -223,11 +223,11 @@ fn every_stored_type_is_run_as_it_is_stored() {
             };
             assert_eq!(off(&mut Model::load_as(&path, Precision::F32).unwrap()), 0.0, "{dtype:?}");
             // Q4_K is multiplied as it is, with activations rounded to eight bits: off by 0.011 to 0.027 on average.
-            // All others are widened for the product, and exact.
+            // All others are widened for the product; what is left is the embedding, whose rows are looked up in f16.
             let stored = off(&mut Model::load(&path).unwrap());
             match dtype {
                 GgmlDType::Q4K => assert!(stored > 0.0 && stored < 0.05, "{dtype:?}: {stored}"),
-                _ => assert!(stored < 1e-6, "{dtype:?}: {stored}"),
+                _ => assert!(stored < 2e-3, "{dtype:?}: {stored}"),
             }
         }
     }

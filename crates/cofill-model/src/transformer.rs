@@ -151,6 +151,11 @@ impl Transformer {
         tensor(&self.embedding) + self.blocks.iter().map(block).sum::<usize>() + tensor(&self.norm) + head
     }
 
+    /// Who does what is not a matrix product.
+    pub fn kernels(&self) -> Kernels {
+        self.kernels
+    }
+
     /// Computes with these from now on, for comparison. Only the tensor library's reach other processors than the CPU.
     pub fn set_kernels(&mut self, kernels: Kernels) {
         self.kernels = kernels;

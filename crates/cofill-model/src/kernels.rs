@@ -1,11 +1,20 @@
-//! The loops of a forward that are not matrix products, on slices: exponentials, softmax, SwiGLU, rotation.
+//! The loops of a forward, on slices: products, exponentials, softmax, SwiGLU, rotation.
 //!
-//! Plain arithmetic in a fixed order over eight lanes, without fused multiply-add: a compiler makes vectors of it, and every machine
-//! gets the same bits, whatever instructions it has.
+//! All but the products are plain arithmetic in a fixed order over eight lanes, without fused multiply-add: a compiler makes vectors
+//! of it, and every machine gets the same bits, whatever instructions it has. Products are the `gemm` crate's, cut into tasks here.
 
 use crate::error::Result;
 use candle_core::{Storage, Tensor};
 use rayon::prelude::*;
+
+/// Whose loops compute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kernels {
+    /// This crate's, on the CPU.
+    Slices,
+    /// The tensor library's operations, on any device.
+    Ops,
+}
 
 /// e^x for x ≤ 88, to about one unit in the last place; 0 where the result is below the smallest normal number.
 #[inline(always)]
@@ -171,6 +180,70 @@ pub(crate) fn matmul(
     }
 }
 
+/// Rows of weights in one task of [`product`]: of a width of 4,096, 4 MB.
+pub(crate) const TILE_ROWS: usize = 256;
+
+/// `y = x wᵀ` on all threads, `[rows, width] · [out, width]ᵀ`, by tiles of w's rows, which `with_tile(i, use)` lends as f32.
+///
+/// A tile is one thread's, so sums do not depend on the number of threads. That is also a tenth faster than leaving threads to `gemm`.
+pub(crate) fn product(
+    x: &[f32],
+    (rows, width, out): (usize, usize, usize),
+    with_tile: impl Fn(usize, &dyn Fn(&[f32])) -> Result<()> + Sync,
+) -> Result<Vec<f32>> {
+    /// Where every task writes its own columns.
+    struct Columns(*mut f32);
+    // SAFETY: tasks get disjoint columns, see below.
+    #[allow(unsafe_code)]
+    unsafe impl Sync for Columns {}
+    impl Columns {
+        fn start(&self) -> *mut f32 {
+            self.0
+        }
+    }
+
+    assert_eq!(x.len(), rows * width, "x leaves its shape");
+    let mut y = vec![0.0f32; rows * out];
+    let columns = Columns(y.as_mut_ptr());
+    (0..out.div_ceil(TILE_ROWS)).into_par_iter().try_for_each(|i| {
+        let start = i * TILE_ROWS;
+        let n = TILE_ROWS.min(out - start);
+        with_tile(i, &|w| {
+            assert_eq!(w.len(), n * width, "a tile leaves its shape");
+            if rows == 0 || width == 0 {
+                return;
+            }
+            // SAFETY: x and w have the sizes asserted above. Entry (r, c) of the tile's result goes to y[r · out + start + c], which is
+            // inside y for r < rows and c < n, and in no other tile's columns start..start + n. y outlives the loop.
+            #[allow(unsafe_code)]
+            unsafe {
+                gemm::gemm(
+                    rows,
+                    n,
+                    width,
+                    columns.start().add(start),
+                    1,
+                    out as isize,
+                    false,
+                    x.as_ptr(),
+                    1,
+                    width as isize,
+                    w.as_ptr(),
+                    width as isize,
+                    1,
+                    0.0,
+                    1.0,
+                    false,
+                    false,
+                    false,
+                    gemm::Parallelism::None,
+                );
+            }
+        })
+    })?;
+    Ok(y)
+}
+
 /// Reads a contiguous f32 tensor on the CPU where it lies.
 pub(crate) fn with_slice<T>(tensor: &Tensor, f: impl FnOnce(&[f32]) -> T) -> Result<T> {
     let tensor = tensor.contiguous()?;
@@ -244,5 +317,24 @@ mod tests {
         let mut out = [0.0; 8];
         matmul((2, 2, 2), 0.5, (&a, rows), (&a, columns), (&mut out, Strided { start: 1, row: 4, col: 2 }));
         assert_eq!(out, [0.0, 2.5, 0.0, 5.5, 0.0, 5.5, 0.0, 12.5]);
+    }
+
+    #[test]
+    fn a_product_of_several_tiles_is_the_sum_it_stands_for() {
+        // Whole numbers, so that sums are exact: 600 rows of weights are three tiles, the last one short.
+        let (rows, width, out) = (3, 5, 600);
+        let x: Vec<f32> = (0..rows * width).map(|i| (i % 7) as f32).collect();
+        let w: Vec<f32> = (0..out * width).map(|i| (i % 11) as f32 - 5.0).collect();
+        let with_tile = |i: usize, with: &dyn Fn(&[f32])| {
+            with(&w[i * TILE_ROWS * width..w.len().min((i + 1) * TILE_ROWS * width)]);
+            Ok(())
+        };
+        let y = product(&x, (rows, width, out), with_tile).unwrap();
+        for (i, y) in y.iter().enumerate() {
+            let (row, column) = (i / out, i % out);
+            let want: f32 = (0..width).map(|k| x[row * width + k] * w[column * width + k]).sum();
+            assert_eq!(*y, want, "row {row}, column {column}");
+        }
+        assert!(product(&[], (0, width, out), with_tile).unwrap().is_empty());
     }
 }

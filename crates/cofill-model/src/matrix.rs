@@ -3,11 +3,10 @@
 //! Activations are f32 throughout. Half-precision and quantised weights are what a machine can hold, not what it computes in.
 
 use crate::error::Result;
-use crate::kernels::{Strided, matmul, with_slice};
+use crate::kernels::{Kernels, TILE_ROWS, product, with_slice};
 use crate::stored::Stored;
 use candle_core::quantized::{GgmlDType, QMatMul, QStorage, QTensor};
 use candle_core::{DType, Device, Module, Tensor};
-use rayon::prelude::*;
 use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
@@ -98,7 +97,7 @@ pub(crate) fn rearranged(dtype: GgmlDType, bytes: u64) -> u64 {
     if dtype == GgmlDType::Q4K { bytes / 3 * 4 } else { 0 }
 }
 
-/// Up to `Narrow::ROWS` rows of a matrix.
+/// Up to [`TILE_ROWS`] rows of a matrix.
 pub(crate) enum Narrow {
     /// f16 or bf16.
     Half(Tensor),
@@ -182,10 +181,11 @@ impl Matrix {
     }
 
     /// `x: [rows, in]`, in f32.
-    pub(crate) fn forward(&self, x: &Tensor) -> Result<Tensor> {
+    pub(crate) fn forward(&self, x: &Tensor, kernels: Kernels) -> Result<Tensor> {
         Ok(match self {
+            Matrix::F32(weight) if kernels == Kernels::Slices => wide_product(x, weight)?,
             Matrix::F32(weight) => x.matmul(&weight.t()?)?,
-            Matrix::Narrow { tiles, shape } if x.device().is_cpu() => narrow_product(x, tiles, *shape)?,
+            Matrix::Narrow { tiles, shape } if kernels == Kernels::Slices => narrow_product(x, tiles, *shape)?,
             Matrix::Narrow { tiles, .. } => {
                 let parts = tiles.iter().map(|tile| Ok(x.matmul(&tile.widen()?.t()?)?)).collect::<Result<Vec<_>>>()?;
                 Tensor::cat(&parts, 1)?
@@ -196,11 +196,8 @@ impl Matrix {
 }
 
 impl Narrow {
-    /// Rows of a tile: of a width of 4,096, widened, 4 MB.
-    const ROWS: usize = 256;
-
     fn tiles(rows: usize) -> impl Iterator<Item = Range<usize>> {
-        (0..rows).step_by(Narrow::ROWS).map(move |start| start..rows.min(start + Narrow::ROWS))
+        (0..rows).step_by(TILE_ROWS).map(move |start| start..rows.min(start + TILE_ROWS))
     }
 
     fn widen(&self) -> Result<Tensor> {
@@ -218,28 +215,25 @@ impl Narrow {
     }
 }
 
-/// Tile by tile on all threads; a tile is one thread's, so sums do not depend on their number.
+/// The product of weights that are widened tile by tile.
 fn narrow_product(x: &Tensor, tiles: &[Narrow], (out, width): (usize, usize)) -> Result<Tensor> {
     let rows = x.dim(0)?;
-    let products = tiles.par_iter().map(|tile| {
-        let tile = tile.widen()?;
-        let n = tile.dim(0)?;
-        let mut y = vec![0.0; rows * n]; // [rows, n]
-        let flat = |row| Strided { start: 0, row, col: 1 };
-        let transposed = Strided { start: 0, row: 1, col: width };
-        with_slice(x, |x| {
-            with_slice(&tile, |w| matmul((rows, n, width), 1.0, (x, flat(width)), (w, transposed), (&mut y, flat(n))))
-        })??;
-        Ok(y)
-    });
-    let products = products.collect::<Result<Vec<_>>>()?;
-    let mut y = Vec::with_capacity(rows * out);
-    for row in 0..rows {
-        for product in &products {
-            let n = product.len() / rows;
-            y.extend_from_slice(&product[row * n..(row + 1) * n]);
-        }
-    }
+    let with_tile = |i: usize, with: &dyn Fn(&[f32])| with_slice(&tiles[i].widen()?, with);
+    let y = with_slice(x, |x| product(x, (rows, width, out), with_tile))??;
+    Ok(Tensor::from_vec(y, (rows, out), &Device::Cpu)?)
+}
+
+/// The product of f32 weights, where they lie.
+fn wide_product(x: &Tensor, weight: &Tensor) -> Result<Tensor> {
+    let (rows, (out, width)) = (x.dim(0)?, weight.dims2()?);
+    let y = with_slice(weight, |weight| {
+        let tile = TILE_ROWS * width;
+        let with_tile = |i: usize, with: &dyn Fn(&[f32])| {
+            with(&weight[i * tile..weight.len().min((i + 1) * tile)]);
+            Ok(())
+        };
+        with_slice(x, |x| product(x, (rows, width, out), with_tile))
+    })???;
     Ok(Tensor::from_vec(y, (rows, out), &Device::Cpu)?)
 }
 
@@ -262,7 +256,7 @@ mod tests {
         let weight = Tensor::from_vec(weight, (600, 256), &Device::Cpu).unwrap();
         let x = Tensor::ones((2, 256), DType::F32, &Device::Cpu).unwrap();
         let product = |precision| -> Vec<Vec<f32>> {
-            Matrix::new(weight.clone(), precision).unwrap().forward(&x).unwrap().to_vec2().unwrap()
+            Matrix::new(weight.clone(), precision).unwrap().forward(&x, Kernels::Slices).unwrap().to_vec2().unwrap()
         };
         let exact = product(Precision::F32);
         for (precision, tolerance) in

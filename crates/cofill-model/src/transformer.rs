@@ -13,7 +13,7 @@ use crate::attention::{HeadMean, Heads, Probe, attend, attend_by_ops};
 use crate::config::{Config, Family};
 use crate::error::{Error, Result};
 use crate::keep::{Keep, Processor};
-use crate::kernels::{rotate, swiglu, with_slice};
+use crate::kernels::{Kernels, rotate, swiglu, with_slice};
 use crate::matrix::Matrix;
 use crate::timing::Timing;
 use crate::weights::{Layout, Weights};
@@ -31,15 +31,6 @@ pub struct Transformer {
     norm: Tensor,      // [hidden]
     head: Vec<Matrix>, // tiles of up to TILE rows of [vocab, hidden]
     kernels: Kernels,
-}
-
-/// Who does what is not a matrix product with the weights.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kernels {
-    /// This crate's loops, on the CPU.
-    Slices,
-    /// The tensor library's operations, on any device.
-    Ops,
 }
 
 /// Token ids whose logits exist at the same time: 512 rows x 4096 ids are 8 MB.
@@ -151,7 +142,7 @@ impl Transformer {
         tensor(&self.embedding) + self.blocks.iter().map(block).sum::<usize>() + tensor(&self.norm) + head
     }
 
-    /// Who does what is not a matrix product.
+    /// Whose loops it computes with.
     pub fn kernels(&self) -> Kernels {
         self.kernels
     }
@@ -225,9 +216,9 @@ impl Transformer {
             true => h.clone(),
             false => h.index_select(&self.indices(queries.iter().copied())?, 0)?,
         };
-        let q = self.norm_heads(block.q.forward(&h_q)?, block.q_norm.as_ref())?;
-        let k = self.norm_heads(block.k.forward(&h)?, block.k_norm.as_ref())?;
-        let v = block.v.forward(&h)?;
+        let q = self.norm_heads(block.q.forward(&h_q, self.kernels)?, block.q_norm.as_ref())?;
+        let k = self.norm_heads(block.k.forward(&h, self.kernels)?, block.k_norm.as_ref())?;
+        let v = block.v.forward(&h, self.kernels)?;
         match self.kernels {
             Kernels::Slices => {
                 let (q, k) = (rotary.slices(&q, queries)?, rotary.slices(&k, &every)?);
@@ -251,9 +242,9 @@ impl Transformer {
 
     /// The block's second half: output projection and MLP, each added to the stream. `x: [rows, hidden]`
     fn finish_block(&self, block: &Block, x: Tensor, mixed: &Tensor) -> Result<Tensor> {
-        let x = (x + block.o.forward(mixed)?)?;
+        let x = (x + block.o.forward(mixed, self.kernels)?)?;
         let h = rms_norm(&x, &block.mlp_norm, self.config.rms_eps as f32)?;
-        let (gate, up) = (block.gate.forward(&h)?, block.up.forward(&h)?); // [rows, mlp]
+        let (gate, up) = (block.gate.forward(&h, self.kernels)?, block.up.forward(&h, self.kernels)?); // [rows, mlp]
         let h = match self.kernels {
             Kernels::Slices => {
                 let h = with_slice(&gate, |gate| with_slice(&up, |up| swiglu(gate, up)))??;
@@ -261,7 +252,7 @@ impl Transformer {
             }
             Kernels::Ops => (silu(&gate)? * up)?,
         };
-        Ok((x + block.down.forward(&h)?)?)
+        Ok((x + block.down.forward(&h, self.kernels)?)?)
     }
 
     fn indices(&self, positions: impl Iterator<Item = usize>) -> Result<Tensor> {
@@ -270,13 +261,13 @@ impl Transformer {
 
     /// Logits for hidden states after the final norm, a tile of token ids at a time, in their order. `[rows, ids of the tile]`
     pub fn logits<'a>(&'a self, hidden: &'a Tensor) -> impl Iterator<Item = Result<Tensor>> + 'a {
-        self.head.iter().map(move |tile| tile.forward(hidden))
+        self.head.iter().map(move |tile| tile.forward(hidden, self.kernels))
     }
 }
 
 impl Linear {
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let y = self.weight.forward(x)?;
+    fn forward(&self, x: &Tensor, kernels: Kernels) -> Result<Tensor> {
+        let y = self.weight.forward(x, kernels)?;
         Ok(match &self.bias {
             Some(bias) => y.broadcast_add(bias)?,
             None => y,

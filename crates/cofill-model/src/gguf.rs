@@ -9,11 +9,11 @@ pub(crate) mod vocabulary;
 
 use crate::error::{Error, Result};
 use crate::stored::{Stored, TYPES, accepted_types, type_name};
+use crate::weights::map;
 use candle_core::quantized::GgmlDType;
 use memmap2::Mmap;
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -114,14 +114,7 @@ impl Gguf {
     /// Opens a file and reads its header.
     pub(crate) fn open(path: &Path) -> Result<Gguf> {
         let malformed = |problem: String| Error::Malformed { path: path.into(), problem };
-        let file = File::open(path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => Error::Missing { path: path.into(), what: "the file".into() },
-            _ => malformed(error.to_string()),
-        })?;
-        // SAFETY: as for safetensors files (see `weights.rs`): the map is only read, and a checkpoint that another process
-        // truncates meanwhile is beyond what a program can guard against.
-        #[allow(unsafe_code)]
-        let map = unsafe { Mmap::map(&file) }.map_err(|error| malformed(error.to_string()))?;
+        let map = map(path)?;
         let (values, tensors) = {
             let mut header = Header { path, bytes: &map, at: 0 };
             header.read()?

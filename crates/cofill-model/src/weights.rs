@@ -254,14 +254,7 @@ impl Shard {
 
     fn open(path: &Path) -> Result<Shard> {
         let malformed = |problem: String| Error::Malformed { path: path.into(), problem };
-        let file = File::open(path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => Error::Missing { path: path.into(), what: "the file".into() },
-            _ => malformed(error.to_string()),
-        })?;
-        // SAFETY: the map is only read, and a checkpoint that another process truncates while we load it is beyond what a
-        // program can guard against; everybody who maps checkpoints relies on the same.
-        #[allow(unsafe_code)]
-        let map = unsafe { Mmap::map(&file) }.map_err(|error| malformed(error.to_string()))?;
+        let map = map(path)?;
         // The file: eight bytes that say how long the header is, the header as JSON, the tensors' bytes.
         let (length, rest) =
             map.split_first_chunk().ok_or_else(|| malformed("not a safetensors file: too short".into()))?;
@@ -279,6 +272,19 @@ impl Shard {
         }
         Ok(Shard { path: path.into(), map, header, data })
     }
+}
+
+/// A file as memory.
+pub(crate) fn map(path: &Path) -> Result<Mmap> {
+    let malformed = |error: std::io::Error| Error::Malformed { path: path.into(), problem: error.to_string() };
+    let file = File::open(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Error::Missing { path: path.into(), what: "the file".into() },
+        _ => malformed(error),
+    })?;
+    // SAFETY: the map is only read, and a checkpoint that another process truncates while we load it is beyond what a
+    // program can guard against; everybody who maps checkpoints relies on the same.
+    #[allow(unsafe_code)]
+    unsafe { Mmap::map(&file) }.map_err(malformed)
 }
 
 /// Tensor name to file name.

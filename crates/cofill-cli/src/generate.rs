@@ -1,5 +1,6 @@
 //! `cofill generate`: the whole loop on one canvas.
 
+use crate::answer::Reading;
 use crate::canvas::CanvasArgs;
 use crate::fail::{Done, Fail};
 use crate::model::{KeepArgs, Model, NAMES};
@@ -53,8 +54,8 @@ pub(crate) struct Args {
     /// Take attention for position i from the row that predicts it (i - 1 in Dream), not from its own.
     #[arg(long)]
     attention_of_source: bool,
-    /// Cut the text at the first of these; may be given several times.
-    #[arg(long, value_name = "TEXT")]
+    /// Cut the generated text at the first of these; may be given several times.
+    #[arg(long, value_name = "TEXT", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     stop: Vec<String>,
     /// Never propose end of text (LLaDA's option of that name).
     #[arg(long)]
@@ -189,19 +190,9 @@ impl fmt::Display for Stopwatch {
 /// The answer on stdout, the meter on stderr.
 fn report(args: &Args, model: &Model, decode: &Decode, start: &Canvas, steps: &[Step], meter: &Meter) -> Done {
     let tokens = decode.canvas().tokens();
-    // For people the text ends at end of text, end of turn or a stop string; the tokens are all there. What was given ends nothing:
-    // a chat's prompt has turns that ended.
-    let (eos, eot) = (model.eos_id(), model.end_of_turn());
-    let ends = |&at: &usize| start.is_masked(at) && [eos, eot].contains(&Some(tokens[at]));
-    let end = (0..tokens.len()).find(ends).unwrap_or(tokens.len());
-    let mut text = model.text(&tokens[..end])?;
-    for stop in &args.stop {
-        text.truncate(text.find(stop.as_str()).unwrap_or(text.len()));
-    }
+    let Reading { text, useful } = Reading::of(model, start, decode.canvas(), &args.stop)?;
     let filled = start.n_masked() - decode.canvas().n_masked();
     let per_forward = filled as f64 / decode.nfe().max(1) as f64;
-    // Tokens after the end of text are work, but not use.
-    let useful = (0..end).filter(|&at| start.is_masked(at) && !decode.canvas().is_masked(at)).count();
     let per_second = useful as f64 / (meter.model.seconds() + meter.sampler.seconds()).max(1e-9);
     let mut out = std::io::stdout().lock();
     if args.json {

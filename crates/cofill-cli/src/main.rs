@@ -2,6 +2,7 @@
 //!
 //! stdout is the answer, stderr the rest. Exit codes: 0 it worked, 1 the run failed (or two traces differ, or a model deviates), 2 the request was wrong.
 
+mod answer;
 mod bench;
 mod canvas;
 mod fail;

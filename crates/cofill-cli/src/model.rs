@@ -26,6 +26,13 @@ impl From<&KeepArgs> for Keep {
     }
 }
 
+/// What becomes of special tokens in a text.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Specials {
+    Hidden,
+    Shown,
+}
+
 /// A loaded model.
 pub(crate) struct Model {
     /// As the user named it.
@@ -90,7 +97,7 @@ impl Model {
         if length > most {
             let name = &self.name;
             return Err(Fail::request(format!(
-                "the canvas has {length} positions, but `{name}` holds {most}; lower --length"
+                "the canvas has {length} positions, but `{name}` holds {most}; shorten it"
             )));
         }
         if let Kind::Toy(toy) = &mut self.kind {
@@ -176,12 +183,12 @@ impl Model {
     }
 
     /// The text of a sequence.
-    pub(crate) fn text(&self, tokens: &[TokenId]) -> Done<String> {
+    pub(crate) fn text(&self, tokens: &[TokenId], specials: Specials) -> Done<String> {
         let pieces = || tokens.iter().map(|&token| self.piece(token)).collect::<Vec<_>>().join(" ");
         match &self.kind {
             Kind::Toy(_) => Ok(pieces()),
             Kind::Checkpoint(checkpoint) => match &checkpoint.tokenizer {
-                Ok(tokenizer) => Ok(tokenizer.decode(tokens, true)?),
+                Ok(tokenizer) => Ok(tokenizer.decode(tokens, specials == Specials::Hidden)?),
                 Err(_) => Ok(pieces()),
             },
         }

@@ -25,8 +25,8 @@ pub(crate) struct Args {
     /// Which layer's attention: first, middle, last or a number.
     #[arg(long, value_name = "LAYER", default_value = "last", value_parser = parse_layer)]
     layer: Layers,
-    /// Print raw logits too (checkpoints only).
-    #[arg(long)]
+    /// Give logits too, those that predict each row (checkpoints only).
+    #[arg(long, requires = "json")]
     logits: bool,
     /// Answer with one JSON object.
     #[arg(long)]
@@ -119,10 +119,16 @@ pub(crate) fn run(args: &Args) -> Done {
     if args.json {
         writeln!(out, "{}", serde_json::to_string(&answer)?)?;
     } else {
-        writeln!(out, "{:>8}  {:>7}  {:>10}  {:>7}  text", "position", "token", "confidence", "entropy")?;
-        for row in &answer.rows {
+        let toward = format!("attends to (layer {layer})");
+        writeln!(out, "{:>8}  {:>7}  {:>10}  {:>7}  {toward:<22}  text", "position", "token", "confidence", "entropy")?;
+        for (row, attention) in answer.rows.iter().zip(&answer.attention) {
             let RowAnswer { position, token, confidence, entropy } = *row;
-            writeln!(out, "{position:>8}  {token:>7}  {confidence:>10.6}  {entropy:>7.4}  {}", model.piece(token))?;
+            // The other row it looks at most.
+            let others = rows.iter().zip(attention).filter(|(other, _)| **other != position);
+            let most = others.max_by(|a, b| a.1.total_cmp(b.1));
+            let most = most.map_or_else(String::new, |(other, share)| format!("{other} ({share:.4})"));
+            let text = model.piece(token);
+            writeln!(out, "{position:>8}  {token:>7}  {confidence:>10.6}  {entropy:>7.4}  {most:<22}  {text}")?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -36,6 +36,9 @@ impl Message {
     }
 }
 
+/// Instructions a template may take: a thousand times what a long chat needs.
+const FUEL: u64 = 10_000_000;
+
 /// A checkpoint's chat format.
 #[derive(Debug)]
 pub struct ChatTemplate {
@@ -71,6 +74,7 @@ impl ChatTemplate {
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
         environment.set_syntax(syntax.map_err(|e| malformed(path, e.to_string()))?);
         environment.set_unknown_method_callback(unknown_method_callback);
+        environment.set_fuel(Some(FUEL)); // a template that never ends is an error
         environment.add_function("raise_exception", |message: String| -> Result<Value, minijinja::Error> {
             Err(minijinja::Error::new(ErrorKind::InvalidOperation, message))
         });
@@ -185,6 +189,12 @@ mod tests {
         let list = json!([{"name": "rag", "template": "no"}, {"name": "default", "template": "yes"}]);
         let chat = load(&json!({"chat_template": list})).unwrap().unwrap();
         assert_eq!(chat.render(&[Message::new("user", "")], true).unwrap(), "yes");
+    }
+
+    #[test]
+    fn a_template_that_never_ends_is_an_error() {
+        let endless = "{% for i in range(100000) %}{% for j in range(100000) %}x{% endfor %}{% endfor %}";
+        assert!(matches!(render(endless, ""), Err(Error::Template { .. })));
     }
 
     #[test]

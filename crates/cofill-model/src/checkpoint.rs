@@ -26,7 +26,9 @@ impl Checkpoint {
     pub fn open(path: &Path) -> Result<Checkpoint> {
         let kind = match path.metadata() {
             Ok(metadata) if metadata.is_dir() => Kind::Folder,
-            Ok(_) => Kind::Gguf(Arc::new(Gguf::open(path)?)),
+            Ok(metadata) if metadata.is_file() => Kind::Gguf(Arc::new(Gguf::open(path)?)),
+            // Opening a pipe would wait for somebody to write.
+            Ok(_) => return Err(Error::Malformed { path: path.into(), problem: "neither a folder nor a file".into() }),
             Err(_) => return Err(Error::Missing { path: path.into(), what: "the folder or GGUF file".into() }),
         };
         Ok(Checkpoint { path: path.into(), kind })

@@ -90,10 +90,13 @@ pub enum Error {
     },
     /// A head that is said to be the embedding, and is not.
     #[error(
-        "config.json says that the embeddings are tied, but the checkpoint has a tensor `{name}` that differs from them; set the \
-         field to false to use it, or take it out"
+        "`{}`: the configuration says that the embeddings are tied, but there is a tensor `{name}` that differs from them; set the \
+         field to false to use it, or take it out",
+        path.display()
     )]
     NotTied {
+        /// The file or folder.
+        path: PathBuf,
         /// The head.
         name: String,
     },
@@ -151,6 +154,36 @@ pub enum Error {
         /// What the tensor library says.
         problem: String,
     },
+    /// A weight that the type it should be kept in cannot hold.
+    #[error("`{}`: tensor `{name}` holds {value:e}, but f16 and quantised types end at 65504; use f32", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The tensor.
+        name: String,
+        /// The largest weight.
+        value: f32,
+    },
+    /// A tensor that the configuration has no use for.
+    #[error(
+        "`{}`: tensor `{name}`{} is stored, but the configuration has no use for it; its number of layers or a switch does not fit",
+        path.display(),
+        others(*more)
+    )]
+    Superfluous {
+        /// The file or folder.
+        path: PathBuf,
+        /// The first by name.
+        name: String,
+        /// How many more there are.
+        more: usize,
+    },
+    /// Something that is there and no file.
+    #[error("`{}` is no regular file and is not replaced; give the name of a file", path.display())]
+    NotAFile {
+        /// What was named.
+        path: PathBuf,
+    },
     /// Sizes that make no model.
     #[error("no model has these sizes: {problem}")]
     Sizes {
@@ -184,6 +217,10 @@ fn mask_remedy(tokenizers: Option<u32>) -> String {
         Some(id) => format!("add \"mask_token_id\": {id}, which is the tokenizer's mask token"),
         None => "add the id of the token that the model was trained to fill in, as in \"mask_token_id\": 151669".into(),
     }
+}
+
+fn others(more: usize) -> String {
+    if more == 0 { String::new() } else { format!(" (and {more} more)") }
 }
 
 impl From<Error> for cofill::Error {

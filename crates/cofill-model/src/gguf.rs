@@ -284,7 +284,15 @@ impl Header<'_> {
             entries.push(self.tensor()?);
         }
         let data = (self.at as u64).next_multiple_of(alignment);
-        let tensors = entries.into_iter().map(|entry| self.place(entry, data, alignment)).collect::<Result<_>>()?;
+        let tensors = entries.into_iter().map(|entry| self.place(entry, data, alignment));
+        let tensors = tensors.collect::<Result<Vec<Info>>>()?;
+        let mut order: Vec<&Info> = tensors.iter().collect();
+        order.sort_by_key(|info| info.bytes.start);
+        for pair in order.windows(2) {
+            if pair[1].bytes.start < pair[0].bytes.end {
+                return Err(self.malformed(&format!("tensors `{}` and `{}` overlap", pair[0].name, pair[1].name)));
+            }
+        }
         Ok((values, tensors))
     }
 

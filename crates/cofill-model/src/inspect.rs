@@ -2,12 +2,12 @@
 
 use crate::checkpoint::Checkpoint;
 use crate::config::Config;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::matrix::{Precision, rearranged};
-use crate::plan::{Need, Role, needs, product, tied_head};
+use crate::plan::{Need, Role, needs, problems, product, superfluous, tied_head};
 use crate::stored::TYPES;
 use crate::weights::TensorInfo;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 /// What a checkpoint's headers say.
 pub struct Inspection {
@@ -58,10 +58,8 @@ impl Inspection {
             let entry = stored.entry(dtype.clone()).or_default();
             *entry = (entry.0 + 1, entry.1.saturating_add(product(shape)));
         }
-        let problem = |need: &Need| weights.find(&need.name, &need.shape).err().map(|error| error.to_string());
-        let wanted: HashSet<&str> = needs.iter().map(|need| &*need.name).collect();
-        let superfluous = tensors.iter().map(|listed| &listed.name).filter(|name| !wanted.contains(name.as_str()));
-        let superfluous = superfluous.cloned().collect();
+        let superfluous = superfluous(&weights, &needs);
+        let problems = problems(&config, &weights)?.iter().map(Error::to_string).collect();
 
         let tied = config.tied.then(|| tied_head(&config, weights.layout()));
         let at: Vec<(Precision, u64)> = Precision::all()
@@ -88,7 +86,7 @@ impl Inspection {
             stored,
             memory: Memory { default, at, q4k_rearranged },
             stays_f16: Precision::all().map(|precision| (precision, narrow(precision))).collect(),
-            problems: needs.iter().filter_map(problem).collect(),
+            problems,
             superfluous,
             tokenizer: checkpoint.tokenizer().map(drop),
             chat: checkpoint.chat().map(|template| template.is_some()),

@@ -108,7 +108,8 @@ impl Matrix {
     /// Converts what a file holds to `precision`, or keeps it as it is stored.
     pub(crate) fn load(stored: &Stored<'_>, precision: Option<Precision>) -> Result<Matrix> {
         if let Some(precision) = precision.filter(|precision| precision.of_matrix(stored.width()) != stored.dtype) {
-            return Matrix::new(stored.to_f32()?, precision);
+            let weight = if precision == Precision::F32 { stored.to_f32()? } else { stored.to_narrow()? };
+            return Matrix::new(weight, precision);
         }
         let (rows, width) = (stored.shape[0], stored.width());
         let narrow = |tile: &dyn Fn(&Stored<'_>) -> Result<Narrow>| {

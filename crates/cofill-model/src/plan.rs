@@ -7,6 +7,7 @@ use crate::stored::row_bytes;
 use crate::transformer::Names;
 use crate::weights::{Layout, Weights};
 use candle_core::quantized::GgmlDType;
+use std::collections::HashSet;
 
 /// A tensor that must be there.
 #[derive(Debug, Clone, PartialEq)]
@@ -113,6 +114,63 @@ fn listed(config: &Config, layout: Layout) -> Vec<Need> {
         needs.push(need(names.head.into(), &[vocab, hidden], Role::Head));
     }
     needs
+}
+
+/// That the checkpoint has what the architecture needs and nothing that it would leave out: a block too many or a bias that nobody
+/// adds means that the configuration is not this checkpoint's, and answers would be wrong without a word.
+pub(crate) fn check(config: &Config, weights: &Weights) -> Result<()> {
+    match problems(config, weights)?.into_iter().next() {
+        Some(error) => Err(error),
+        None => Ok(()),
+    }
+}
+
+/// Everything that keeps a checkpoint from being loaded.
+pub(crate) fn problems(config: &Config, weights: &Weights) -> Result<Vec<Error>> {
+    if weights.made_up() {
+        return Ok(Vec::new()); // it has whatever is asked for
+    }
+    let needs: Vec<Need> = needs(config, weights)?.into_iter().map(|(need, _)| need).collect();
+    let mut problems: Vec<Error> =
+        needs.iter().filter_map(|need| weights.find(&need.name, &need.shape).err()).collect();
+    let names = superfluous(weights, &needs);
+    let mut names = names.into_iter().filter(|name| !harmless(config, weights.layout(), name));
+    if let Some(name) = names.next() {
+        problems.push(Error::Superfluous { path: weights.path().into(), name, more: names.count() });
+    }
+    if config.tied {
+        problems.extend(check_tied(config, weights).err());
+    }
+    Ok(problems)
+}
+
+/// Tensors that the architecture does not need.
+pub(crate) fn superfluous(weights: &Weights, needs: &[Need]) -> Vec<String> {
+    let wanted: HashSet<&str> = needs.iter().map(|need| &*need.name).collect();
+    weights.list().into_iter().map(|listed| listed.name).filter(|name| !wanted.contains(name.as_str())).collect()
+}
+
+/// Rotation frequencies follow from the configuration, and a stored head may repeat the embedding it is tied to.
+fn harmless(config: &Config, layout: Layout, name: &str) -> bool {
+    name.ends_with("rotary_emb.inv_freq") || (config.tied && name == Names::of(config.family, layout).head)
+}
+
+/// That a head which is stored although it is tied is the embedding. dllm converts tied Qwen models into ones that store a head, so
+/// the two can contradict each other, and nobody but the checkpoint's author knows which is meant.
+fn check_tied(config: &Config, weights: &Weights) -> Result<()> {
+    let (names, shape) = (Names::of(config.family, weights.layout()), [config.vocab, config.hidden]);
+    let head = match weights.find(names.head, &shape) {
+        Err(Error::Missing { .. }) => return Ok(()),
+        head => head?,
+    };
+    let embedding = weights.find(names.embedding, &shape)?;
+    if head.dtype == embedding.dtype && head.bytes == embedding.bytes {
+        return Ok(());
+    }
+    match head.to_f32()?.ne(&embedding.to_f32()?)?.max_all()?.to_scalar::<u8>()? {
+        0 => Ok(()),
+        _ => Err(Error::NotTied { path: weights.path().into(), name: names.head.into() }),
+    }
 }
 
 /// The head of a tied model, as a matrix of its own.

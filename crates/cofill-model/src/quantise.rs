@@ -10,7 +10,7 @@ use crate::gguf::metadata::architecture;
 use crate::gguf::vocabulary::{BYTE_LEVEL, NO_TOKENIZER, Vocabulary};
 use crate::gguf::{ALIGNMENT, MAGIC, keys};
 use crate::matrix::Precision;
-use crate::plan::{Need, Role, needs, tied_head};
+use crate::plan::{self, Need, Role, needs, tied_head};
 use crate::stored::{Stored, type_of};
 use crate::transformer::{Names, TILE};
 use crate::weights::{Layout, Weights, halved};
@@ -65,18 +65,23 @@ struct Job {
 impl Quantise<'_> {
     /// Reads, converts and writes. `progress` hears of every tensor before it is written: its name, index and the number of all.
     pub fn run(&self, mut progress: impl FnMut(&str, usize, usize)) -> Result<Written> {
-        if !self.overwrite && self.out.exists() {
-            return Err(Error::Exists { path: self.out.into() });
+        match self.out.metadata() {
+            Ok(_) if !self.overwrite => return Err(Error::Exists { path: self.out.into() }),
+            // A device or a folder is not ours to replace.
+            Ok(there) if !there.is_file() => return Err(Error::NotAFile { path: self.out.into() }),
+            _ => {}
         }
+        // A link stays one: what it leads to is replaced.
+        let out = &self.out.canonicalize().unwrap_or_else(|_| self.out.into());
         let (config, weights) = (self.checkpoint.config()?, self.checkpoint.weights()?);
         let jobs = self.jobs(&config, &weights)?;
-        // A missing tensor is worth knowing before gigabytes are written.
-        jobs.iter().try_for_each(|job| weights.find(&job.from, &job.need.shape).map(drop))?;
+        // What is wrong with a checkpoint is worth knowing before gigabytes are written.
+        plan::check(&config, &weights)?;
         let (values, without_tokenizer, chat) = self.values(&config)?;
         let header = header(&values, &jobs);
 
         let failed = |error: std::io::Error| Error::Write { path: self.out.into(), problem: error.to_string() };
-        let part = Part::create(self.out).map_err(failed)?;
+        let part = Part::create(out).map_err(failed)?;
         let mut file = BufWriter::with_capacity(1 << 20, &part.file);
         file.write_all(&header).map_err(failed)?;
         let mut at = header.len() as u64;
@@ -91,7 +96,7 @@ impl Quantise<'_> {
         }
         file.flush().map_err(failed)?;
         drop(file);
-        part.finish(self.out).map_err(failed)?;
+        part.finish(out).map_err(failed)?;
         let stayed = jobs.iter().filter(|job| job.need.stays_f16(self.precision));
         let stayed_f16 = stayed.map(|job| job.need.name.clone()).collect();
         Ok(Written { bytes: at, tensors: jobs.len(), stayed_f16, without_tokenizer, chat })
@@ -232,7 +237,7 @@ fn encode(stored: &Stored<'_>, dtype: GgmlDType) -> Result<Vec<u8>> {
             flat(halves)?.to_vec1::<f16>()?.iter().flat_map(|v| v.to_le_bytes()).collect()
         }
         _ if dtype == stored.dtype => stored.quantised()?.data()?.into_owned(),
-        _ => QTensor::quantize(&stored.to_f32()?, dtype)?.data()?.into_owned(),
+        _ => QTensor::quantize(&stored.to_narrow()?, dtype)?.data()?.into_owned(),
     })
 }
 

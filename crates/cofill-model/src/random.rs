@@ -1,6 +1,6 @@
 //! Weights nobody trained: a checkpoint of any size, to measure with.
 
-use crate::config::{Config, Family};
+use crate::config::{Config, Family, MOST};
 use crate::error::{Error, Result};
 use crate::stored::Stored;
 use crate::{Keep, Model, Transformer, Weights};
@@ -28,6 +28,9 @@ pub struct Sizes {
     pub context: usize,
 }
 
+/// A thousand billion weights are nobody's bench.
+const MOST_WEIGHTS: u128 = 1_000_000_000_000;
+
 impl Model {
     /// LLaDA's architecture with random weights.
     pub fn random(sizes: Sizes, keep: impl Into<Keep>, seed: u64) -> Result<Model> {
@@ -35,6 +38,14 @@ impl Model {
         let wrong = |problem: &str| Err(Error::Sizes { problem: problem.into() });
         if [hidden, layers, heads, mlp, context].contains(&0) || vocab < 3 {
             return wrong("every size must be at least 1, and the vocabulary at least 3");
+        }
+        if let Some(size) = [hidden, layers, heads, mlp, vocab, context].into_iter().find(|&size| size as u64 > MOST) {
+            return wrong(&format!("{size} is more than {MOST}"));
+        }
+        let weights = 4 * (hidden * hidden) as u128 + 3 * (hidden * mlp) as u128;
+        let weights = layers as u128 * weights + 2 * (vocab * hidden) as u128;
+        if weights > MOST_WEIGHTS {
+            return wrong(&format!("{weights} weights are more than {MOST_WEIGHTS}"));
         }
         if !hidden.is_multiple_of(2 * heads) {
             return wrong(&format!("a width of {hidden} cannot be split over {heads} heads of even width"));

@@ -1,6 +1,7 @@
 //! A tensor as its file holds it: rows of bytes of some type, and how they become numbers.
 
 use crate::error::{Error, Result};
+use crate::kernels::with_slice;
 use crate::matrix::Precision;
 use candle_core::quantized::{GgmlDType, QStorage, QTensor};
 use candle_core::{DType, Device, Tensor};
@@ -108,6 +109,16 @@ impl Stored<'_> {
         Ok(Tensor::from_vec(values, &*self.shape, &Device::Cpu)?)
     }
 
+    /// In f32, to be converted to a smaller type: no weight is beyond the largest f16, which also bounds the factors of blocks.
+    pub(crate) fn to_narrow(&self) -> Result<Tensor> {
+        let values = self.to_f32()?;
+        let largest = with_slice(&values, |values| values.iter().fold(0f32, |largest, v| largest.max(v.abs())))?;
+        match largest <= f16::MAX.to_f32() {
+            true => Ok(values),
+            false => Err(Error::TooLarge { path: self.path.into(), name: self.name.clone(), value: largest }),
+        }
+    }
+
     /// In f16 as it is stored, finite.
     pub(crate) fn f16(&self) -> Result<Tensor> {
         let values: Vec<f16> = convert(&self.bytes, f16::from_le_bytes);
@@ -132,7 +143,7 @@ impl Stored<'_> {
             (Some(GgmlDType::F32), _) | (None, GgmlDType::F32) => self.to_f32(),
             (_, GgmlDType::F16) => self.f16(),
             (None, GgmlDType::BF16) => self.bf16(),
-            _ => Ok(self.to_f32()?.to_dtype(DType::F16)?),
+            _ => Ok(self.to_narrow()?.to_dtype(DType::F16)?),
         }
     }
 

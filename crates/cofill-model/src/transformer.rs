@@ -11,10 +11,11 @@
 
 use crate::attention::{HeadMean, Heads, Probe, attend, attend_by_ops};
 use crate::config::{Config, Family};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::keep::{Keep, Processor};
 use crate::kernels::{Kernels, rotate, swiglu, with_slice};
 use crate::matrix::Matrix;
+use crate::plan;
 use crate::timing::Timing;
 use crate::weights::{Layout, Weights};
 use candle_core::{DType, Device, Tensor};
@@ -76,6 +77,7 @@ pub struct Pass {
 impl Transformer {
     /// Takes the tensors it needs, by the layout's names, and converts them one by one: peak memory is the result and one tensor.
     pub fn load(config: Config, weights: &Weights, keep: impl Into<Keep>) -> Result<Transformer> {
+        plan::check(&config, weights)?;
         let Keep { precision, processor } = keep.into();
         let (precision, device) = (precision.or(weights.precision()), &processor.device()?);
         let vector = |name: &str, n: usize| -> Result<Tensor> { Ok(weights.get(name, &[n])?.to_device(device)?) };
@@ -104,9 +106,6 @@ impl Transformer {
                 down: linear(name(names.down), hidden, mlp, false)?,
             })
         };
-        if config.tied {
-            check_tied(weights, names, &[vocab, hidden])?;
-        }
         let embedding = weights.stored(names.embedding, &[vocab, hidden])?.embedding(precision)?.to_device(device)?;
         let head = weights.stored(if config.tied { names.embedding } else { names.head }, &[vocab, hidden])?;
         let tile = |start| -> Result<Matrix> {
@@ -399,23 +398,6 @@ impl Names {
             norm: "output_norm.weight",
             head: "output.weight",
         }
-    }
-}
-
-/// That a head which is stored although it is tied is the embedding. dllm converts tied Qwen models into ones that store a head, so
-/// the two can contradict each other, and nobody but the checkpoint's author knows which is meant.
-fn check_tied(weights: &Weights, names: &Names, shape: &[usize]) -> Result<()> {
-    let head = match weights.find(names.head, shape) {
-        Err(Error::Missing { .. }) => return Ok(()),
-        head => head?,
-    };
-    let embedding = weights.find(names.embedding, shape)?;
-    if head.dtype == embedding.dtype && head.bytes == embedding.bytes {
-        return Ok(());
-    }
-    match head.to_f32()?.ne(&embedding.to_f32()?)?.max_all()?.to_scalar::<u8>()? {
-        0 => Ok(()),
-        _ => Err(Error::NotTied { name: names.head.into() }),
     }
 }
 

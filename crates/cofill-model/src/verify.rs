@@ -132,7 +132,10 @@ impl Golden {
                 cases.push(Case { golden: self, name: name.into(), row, pad, tokens });
             }
         }
-        Ok(cases)
+        match cases.is_empty() {
+            true => Err(Error::Malformed { path: self.path.clone(), problem: "no sequence in any `input_ids`".into() }),
+            false => Ok(cases),
+        }
     }
 
     /// A tensor, read as `f` does.

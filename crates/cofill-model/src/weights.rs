@@ -157,6 +157,11 @@ impl Weights {
         &self.path
     }
 
+    /// Whether they are random, and so of any shape.
+    pub(crate) fn made_up(&self) -> bool {
+        matches!(self.source, Source::Random { .. })
+    }
+
     pub(crate) fn layout(&self) -> Layout {
         match self.source {
             Source::Folder { .. } | Source::Random { .. } => Layout::HuggingFace,

@@ -49,6 +49,11 @@ fn impossible_sizes_are_refused() {
     run("bench forward --heads 7").is_refused(&["1024", "7 heads"]);
     run("bench forward --vocab 2").is_refused(&["vocabulary", "3"]);
     run("bench forward --layers 0").is_refused(&["at least 1"]);
+    for size in ["positions", "hidden", "vocab", "mlp", "layers", "heads"] {
+        run(&format!("bench forward --{size} 4611686018427387904"))
+            .is_refused(&["no model has these sizes", "16777216"]);
+    }
+    run("bench forward --hidden 1000000 --heads 10").is_refused(&["weights are more than"]);
     run("bench forward --rounds 0").is_refused(&["--rounds"]);
     run("bench forward --dtype int4").is_refused(&["--dtype", "q4k"]);
     run("bench forward -s klass").is_refused(&["klass", "+ad"]);

@@ -116,7 +116,7 @@ fn wrong_arguments_are_refused() {
     run("generate --prompt-tokens 1,M").is_refused(&["`M` in --prompt-tokens"]);
     run("generate --tokens 1 -n 3").is_refused(&["cannot be used with"]);
     run("generate -n 18446744073709551615").is_refused(&["18446744073709551615 positions"]);
-    run("generate -n 9999999999999").is_refused(&["9999999999999 positions", "lower --length"]);
+    run("generate -n 9999999999999").is_refused(&["9999999999999 positions", "shorten it"]);
     run("generate --prompt-tokens 1,24").is_refused(&["the prompt contains 24, which is the mask", "--tokens"]);
     run("generate -s dapd:0.5,0.1").is_refused(&["TAU_MIN must be at most TAU_MAX", "0.5"]);
     run("generate -s hierarchy:0.4,0.9").is_refused(&["LOW must be at most TAU, which is 0.4", "0.9"]);
@@ -125,7 +125,7 @@ fn wrong_arguments_are_refused() {
     for sampler in ["p2:4", "threshold-dream:0.9,4"] {
         run(&format!("generate -n 12 --block 4 -s {sampler}")).is_refused(&["blocks"]);
     }
-    run("generate -n 100000").is_refused(&["100000 positions", "lower --length"]);
+    run("generate -n 100000").is_refused(&["100000 positions", "shorten it"]);
     run("generate -n 12 --block 6 -s llada:5").is_refused(&["5 steps cannot be split over 2 blocks"]);
     run("generate --trace /no/such/folder/t.jsonl").is_refused(&["--trace", "/no/such/folder/t.jsonl"]);
     run_with(&["generate", "Hello world"], "").is_refused(&["`Hello`", "Lovelace"]);
@@ -161,7 +161,8 @@ fn one_forward_of_the_toy() {
     run("probe --tokens 1,4").is_refused(&["no mask", "--rows all"]);
     run("probe --tokens M --layer 3").is_refused(&["layer 3", "0 to 0"]);
     run("probe --tokens M --layer top").is_refused(&["first, middle, last"]);
-    run("probe --tokens M --logits").is_refused(&["--logits needs a checkpoint"]);
+    run("probe --tokens M --logits --json").is_refused(&["--logits needs a checkpoint"]);
+    run("probe --tokens M --logits").is_refused(&["--json"]);
     run("generate --chat").is_refused(&["PROMPT"]);
     run_with(&["generate", "Ada", "--chat"], "").is_refused(&["no chat template"]);
 }

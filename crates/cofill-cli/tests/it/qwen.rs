@@ -156,16 +156,45 @@ fn use_ends_with_the_text_and_leaves_out_what_was_given() {
     assert!(!filled.iter().any(|&at| tokens[at] == EOS), "the given ends are the only ones: {tokens:?}");
     assert_eq!(answer["useful_tokens"], 4);
     assert!(answer["text"].as_str().unwrap().contains("w2"), "a given end of text cuts nothing: {answer}");
-    // Whatever is filled in first is the end of text now: nothing before it, and what follows is of no use.
+    // Whatever is filled in first is the end of text now. Inside a gap it ends nothing, and what was given stays.
     qwen.config("eos_token_id", Some(json!(tokens[2])));
     let answer = qwen.generate(&canvas).is_fine().json();
-    assert_eq!((&answer["tokens"], &answer["useful_tokens"]), (&json!(tokens), &json!(0)));
-    assert_eq!((&answer["text"], &answer["tokens_per_forward"]), (&json!("w1"), &json!(2.0)));
-    // The end of a turn cuts as well: the same token, now by its name only.
+    assert_eq!((&answer["tokens"], &answer["useful_tokens"]), (&json!(tokens), &json!(4)));
+    let text = answer["text"].as_str().unwrap();
+    assert!(
+        text.starts_with("w1 <end> ") && !text.contains(&format!("w{}", tokens[2])) && text.contains("w2"),
+        "{text}"
+    );
+}
+
+/// A prompt and six masks, with what they were filled with.
+fn filled(qwen: &Checkpoint, more: &[&str]) -> (Value, Vec<usize>) {
+    let args = ["--prompt-tokens", "1,2,3", "-n", "6", "--json"];
+    let answer = qwen.generate(&[&args, more].concat()).is_fine().json();
+    let tokens = serde_json::from_value(answer["tokens"].clone()).unwrap();
+    (answer, tokens)
+}
+
+#[test]
+fn the_text_ends_behind_the_prompt_only() {
+    let qwen = Checkpoint::new("ends");
+    let (whole, tokens) = filled(&qwen, &[]);
+    // Special tokens, from 36 on, are not shown.
+    let words: Vec<String> = tokens.iter().filter(|token| **token < 36).map(|token| format!("w{token}")).collect();
+    assert_eq!((&whole["text"], &whole["useful_tokens"]), (&json!(words.join(" ")), &json!(6)));
+    // The prompt has w2: only what follows it is searched. The first word that is filled in cuts at once.
+    assert_eq!(filled(&qwen, &["--stop", "w2 w3"]).0["text"], whole["text"]);
+    let (cut, _) = filled(&qwen, &["--stop", "nowhere", "--stop", &words[3]]);
+    assert_eq!((&cut["text"], &cut["useful_tokens"], &cut["tokens"]), (&json!("w1 w2 w3 "), &json!(0), &json!(tokens)));
+    qwen.generate(&["w1", "--stop", ""]).is_refused(&["--stop"]);
+    // End of text, or the end of a turn, is what was filled in first.
+    qwen.config("eos_token_id", Some(json!(tokens[3])));
+    let (cut, _) = filled(&qwen, &[]);
+    assert_eq!((&cut["text"], &cut["useful_tokens"]), (&json!("w1 w2 w3"), &json!(0)));
     qwen.config("eos_token_id", Some(json!(EOS)));
     let path = qwen.0.join("tokenizer.json");
-    let renamed = std::fs::read_to_string(&path).unwrap().replace(&format!("\"w{}\"", tokens[2]), "\"<|im_end|>\"");
+    let renamed = std::fs::read_to_string(&path).unwrap().replace(&format!("\"{}\"", words[3]), "\"<|im_end|>\"");
     std::fs::write(path, renamed).unwrap();
-    let answer = qwen.generate(&canvas).is_fine().json();
-    assert_eq!((&answer["text"], &answer["useful_tokens"]), (&json!("w1"), &json!(0)));
+    let (cut, _) = filled(&qwen, &[]);
+    assert_eq!((&cut["text"], &cut["useful_tokens"]), (&json!("w1 w2 w3"), &json!(0)));
 }

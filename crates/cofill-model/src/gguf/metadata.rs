@@ -69,7 +69,8 @@ impl Gguf {
             vocab,
             rope_theta: self.number(&key(keys::ROPE_BASE))?,
             rms_eps: self.number(&key(keys::RMS_EPS))?,
-            qkv_bias: self.tensor(&format!("{}.0.{}.bias", names.blocks, names.q)).is_some(),
+            // Dream has biases; LLaDA may, and then has them all: whatever is left over is refused on loading.
+            qkv_bias: family == Family::Dream || self.tensor(&format!("{}.0.{}.bias", names.blocks, names.q)).is_some(),
             // No architecture that is read here has these.
             o_bias: false,
             qk_norm: false,

@@ -173,11 +173,16 @@ fn the_largest_sizes_are_refused_by_the_tensors_without_allocating() {
         // Heads of width 1 would be odd.
         let heads = sizes[2];
         refused!(config_refusal(&large), Malformed, "x/config.json", ["head width 1 is odd"]);
-        let folder = large.with(heads, 2).with(sizes[3], 2).write();
+        let folder = large.with(heads, 2).with(sizes[3], 2).with(sizes[1], 3).write();
         assert!(matches!(refusal(&folder), Error::Shape { .. }));
         // More layers than the file has.
         let folder = checkpoint.clone().with(sizes[1], most).write();
+        refused!(refusal(&folder), Missing, folder.path(), ["most of 16777216 layers"]);
+        let folder = checkpoint.clone().with(sizes[1], 4).write();
         refused!(refusal(&folder), Missing, folder.path(), [".3.", "tensor"]);
+        // Fewer: what is left over would change the answer.
+        let folder = checkpoint.clone().with(sizes[1], 2).write();
+        refused!(refusal(&folder), Superfluous, folder.path(), [".2.", "more) is stored", "layers"]);
         // A context without end costs nothing until it is used.
         let folder = checkpoint.clone().with(sizes[sizes.len() - 1], most).write();
         assert!(Model::load(folder.path()).is_ok());
@@ -451,7 +456,7 @@ fn an_index_that_is_none() {
     folder.put(INDEX, [0xff, 0xff]);
     refused!(refusal(&folder), Malformed, path, ["UTF-8"]);
     folder.put(INDEX, "{\"weight_map\": {}}");
-    refused!(refusal(&folder), Missing, folder.path(), ["tensor `"]);
+    refused!(refusal(&folder), Missing, folder.path(), ["layers (there are 0 tensors)"]);
 }
 
 #[test]

@@ -145,6 +145,33 @@ fn a_family_that_llama_cpp_does_not_have_is_not_written() {
 }
 
 #[test]
+fn a_weight_beyond_f16_is_named_by_whoever_would_narrow_it() {
+    for name in ["model.transformer.blocks.1.q_proj.weight", "model.transformer.wte.weight"] {
+        let mut checkpoint = Checkpoint::llada();
+        checkpoint.tensors.iter_mut().find(|tensor| tensor.name == name).unwrap().values[5] = -1e5;
+        let folder = checkpoint.write();
+        assert!(Model::load(folder.path()).is_ok(), "f32 holds it");
+        for precision in [Precision::F16, Precision::Q8_0, Precision::Q4K] {
+            let loaded = Model::load_as(folder.path(), precision).map(drop).unwrap_err();
+            let written = quantise(folder.path(), precision, true).map(drop).unwrap_err();
+            for error in [loaded, written] {
+                let message = error.to_string();
+                for word in [name, "1e5", "65504", "f32"] {
+                    assert!(message.contains(word), "{precision}: {message}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_head_that_contradicts_its_tie_is_not_dropped() {
+    let folder = Checkpoint::llada().with("weight_tying", true).write();
+    let error = quantise(folder.path(), Precision::F32, true).map(drop).unwrap_err();
+    assert!(matches!(error, Error::NotTied { .. }), "{error}");
+}
+
+#[test]
 fn files_of_the_converter_answer_as_the_folder_does() {
     for (name, checkpoint) in Checkpoint::with_gguf() {
         let folder = checkpoint.write();

@@ -104,6 +104,44 @@ fn keys_that_are_missing_or_wrong() {
 }
 
 #[test]
+fn tensors_that_nobody_would_use() {
+    let renamed = |checkpoint: &Checkpoint, from: &str, to: &str| {
+        let mut builder = Builder::of(checkpoint, 0);
+        builder.tensor(from).0 = to.into();
+        builder
+    };
+    // Dream has biases, whatever the first block lacks.
+    let dream = Checkpoint::dream();
+    refused(&renamed(&dream, "blk.0.attn_q.bias", "blk.0.attn_q.oops"), &["`blk.0.attn_q.bias` is missing"]);
+    // Without `output.weight` the head would be the embedding.
+    refused(&renamed(&dream, "output.weight", "output.oops"), &["`output.oops` is stored", "no use"]);
+    let mut fewer = llada();
+    let blocks = fewer.entries.iter_mut().find(|(key, _)| key == "llada.block_count").unwrap();
+    blocks.1 = Entry::U32(2);
+    refused(&fewer, &["`blk.2.attn_k.weight` (and 8 more) is stored", "layers"]);
+}
+
+#[test]
+fn tensors_that_overlap() {
+    let mut bytes = llada().bytes();
+    let name = b"blk.0.attn_k.weight";
+    let at = bytes.windows(name.len()).position(|window| window == name).unwrap();
+    // After the name: two dimensions with their count, the type, and where it lies.
+    let offset = at + name.len() + 4 + 16 + 4;
+    bytes[offset..offset + 8].copy_from_slice(&0u64.to_le_bytes());
+    is_refused(&put(&bytes).1, &["blk.0.attn_k.weight", "token_embd.weight", "overlap"]);
+}
+
+#[test]
+#[cfg(unix)]
+fn a_pipe_is_not_waited_for() {
+    let folder = crate::checkpoint::Folder::new();
+    let path = folder.join("pipe.gguf");
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    is_refused(&path, &["neither a folder nor a file"]);
+}
+
+#[test]
 fn tensors_that_are_missing_or_wrong() {
     let name = "blk.1.ffn_up.weight";
     let with = |change: &dyn Fn(&mut Listed)| {

@@ -94,7 +94,7 @@ pub(crate) fn parse_ids(field: &str, text: &str, mask: Option<TokenId>) -> Done<
 fn parse_template(text: &str, model: &Model) -> Done<Vec<TokenId>> {
     const GAP: &str = "[MASK:";
     let wrong = |gap: &str| {
-        Fail::request(format!("`{GAP}{gap}` in --template is not a gap; write [MASK:4] for four positions, at least 1"))
+        Fail::request(format!("`{GAP}{gap}` in --template is not a gap; write [MASK:4] for four positions, 1 to 65535"))
     };
     let mut parts = text.split(GAP);
     let mut tokens = model.encode(parts.next().unwrap_or_default())?;

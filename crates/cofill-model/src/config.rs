@@ -97,8 +97,11 @@ impl Config {
         let value: Value = serde_json::from_str(text).map_err(|error| malformed(format!("not JSON: {error}")))?;
         let Value::Object(map) = value else { return Err(malformed("not a JSON object".into())) };
         let fields = Fields { map, path: path.into() };
-        let names = fields.get("architectures")?.as_array();
-        let architecture = names.and_then(|names| names.first()).and_then(Value::as_str).unwrap_or_default();
+        let names = fields.get("architectures")?;
+        let first = names.as_array().and_then(|names| names.first()).and_then(Value::as_str);
+        let architecture = first.ok_or_else(|| {
+            fields.malformed(format!("`architectures` is {names}, but must be a list of a name: {ACCEPTED}"))
+        })?;
         let config = match architecture {
             "LLaDAModelLM" => fields.llada()?,
             "DreamModel" => fields.dream()?,
@@ -123,10 +126,10 @@ impl Config {
         // Computed with in f32, so that is where they must make sense.
         let positive = |x: f64| (x as f32).is_finite() && x as f32 > 0.0;
         if !positive(self.rope_theta) {
-            return wrong(format!("`rope_theta` is {}, but must be above 0", self.rope_theta));
+            return wrong(format!("`rope_theta` is {:e}, but must be above 0 and below 3.4e38", self.rope_theta));
         }
         if !positive(self.rms_eps) {
-            return wrong(format!("`rms_norm_eps` is {}, but must be above 0", self.rms_eps));
+            return wrong(format!("`rms_norm_eps` is {:e}, but must be from 1.5e-45 to 3.4e38", self.rms_eps));
         }
         for (name, id) in [("mask_token_id", self.mask_id), ("eos_token_id", self.eos_id)] {
             if id as usize >= self.vocab {

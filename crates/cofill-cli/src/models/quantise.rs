@@ -16,7 +16,7 @@ pub(crate) struct Args {
     path: PathBuf,
     /// The file to write.
     out: PathBuf,
-    /// How matrices are kept: f32, f16, q8_0, q6k or q4k. Norms and biases stay f32, the embedding f16.
+    /// How matrices are kept: f32, f16, q8_0, q6k or q4k. Norms and biases stay f32; the embedding is f16 at least.
     #[arg(long, value_name = "TYPE", default_value = "q4k")]
     dtype: Precision,
     /// Replace the file if it exists.

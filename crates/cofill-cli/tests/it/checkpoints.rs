@@ -114,7 +114,7 @@ fn conformance_text() {
     assert_eq!((words.len(), words[0], words[3], words[5]), (6, "w1", "w9", "w4"), "{filled}");
     assert!(run(&["w1 w2", "--chat", "-n", "2"]).is_fine().stdout.contains("w1 w2"));
     run(&["--template", "w1 w2"]).is_refused(&["no gap", "[MASK:4]"]);
-    run(&["--template", "w1 [MASK:0]"]).is_refused(&["[MASK:0", "at least 1"]);
+    run(&["--template", "w1 [MASK:0]"]).is_refused(&["[MASK:0", "1 to 65535"]);
     run(&["w1", "-n", "256"]).is_refused(&["257 positions", "holds 256"]);
     run(&["--tokens", "1,M,160"]).is_refused(&["token 160 at position 2", "0 to 159"]);
     run(&["w1", "--cfg", "-1"]).is_refused(&["guidance must be a finite number, 0 or more", "-1"]);

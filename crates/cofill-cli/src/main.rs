@@ -5,6 +5,7 @@
 mod canvas;
 mod fail;
 mod generate;
+mod mini;
 mod model;
 mod probe;
 mod samplers;
@@ -32,6 +33,7 @@ enum Command {
     Probe(probe::Args),
     Samplers(samplers::Args),
     Trace(trace::Args),
+    Mini(mini::Args),
 }
 
 fn main() -> ExitCode {
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         Command::Probe(args) => probe::run(&args),
         Command::Samplers(args) => samplers::run(&args),
         Command::Trace(args) => trace::run(&args),
+        Command::Mini(args) => mini::run(&args),
     };
     match done {
         Ok(code) => code,

@@ -13,6 +13,9 @@ mod generate;
 // `cofill trace`: replay and diff.
 mod trace;
 
+// `cofill mini`: the corpus and the verdicts.
+mod mini;
+
 // `cofill samplers` and the help texts, as snapshots.
 mod texts;
 

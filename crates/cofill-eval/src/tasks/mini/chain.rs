@@ -28,16 +28,16 @@ const LOSSES: [&str; 4] = ["sells", "loses", "gives", "drops"];
 const DOUBLES: &str = "doubles";
 
 /// Nobody ever has more: every number stays one token, and sums stay learnable.
-const MOST: i64 = 40;
+const MOST: i64 = 30;
 
 pub(crate) fn draw(draw: &mut Draw) -> Example {
     let (name, thing) = (draw.pick(&NAMES), draw.pick(&THINGS));
-    let mut total = draw.number(2, 20);
+    let mut total = draw.number(2, 15);
     let mut prompt = format!("{name} has {total} {thing}");
     let mut answer = String::new();
     let mut left = draw.number(5, 6);
     while left > 0 {
-        let n = draw.number(1, 9);
+        let n = draw.number(1, 7);
         let (event, sign, operand, next) = match draw.number(0, 8) {
             0 => (DOUBLES.to_owned(), '*', 2, total * 2),
             1..=4 => (format!("{} {n}", draw.pick(&GAINS)), '+', n, total + n),

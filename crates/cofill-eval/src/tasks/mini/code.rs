@@ -26,14 +26,14 @@ pub(crate) const SHAPE: &str = "`Write f so that f(3) is 12: add, multiply, subt
 const N_STEPS: i64 = 5;
 
 /// No value on the way is larger.
-const MOST: i64 = 40;
+const MOST: i64 = 30;
 
 const WORDS: [(Operation, &str); 3] =
     [(Operation::Add, "add"), (Operation::Subtract, "subtract"), (Operation::Multiply, "multiply")];
 
 pub(crate) fn draw(draw: &mut Draw) -> Example {
     loop {
-        let x = draw.number(1, 30);
+        let x = draw.number(1, 20);
         if let Some(example) = try_draw(draw, x) {
             return example;
         }
@@ -45,8 +45,8 @@ fn try_draw(draw: &mut Draw, x: i64) -> Option<Example> {
     let (mut words, mut answer) = (Vec::new(), "def f(x):".to_owned());
     for step in 1..=N_STEPS {
         let (sign, word, by, next) = match draw.number(0, 4) {
-            0 | 1 => ('+', "add", draw.number(1, 9), 1),
-            2 | 3 => ('-', "subtract", draw.number(1, 9), -1),
+            0 | 1 => ('+', "add", draw.number(1, 6), 1),
+            2 | 3 => ('-', "subtract", draw.number(1, 6), -1),
             // The last step must be able to repair what the others chose, and a product cannot.
             _ if step == N_STEPS => return None,
             _ => ('*', "multiply", draw.number(2, 3), 0),

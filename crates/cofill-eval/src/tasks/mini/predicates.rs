@@ -44,9 +44,13 @@ impl Kind {
         }
     }
 
-    /// The largest operand that is drawn: results stay below 100.
+    /// The largest operand that is drawn: few enough facts for a tiny model, and results below 100.
     fn most(self) -> i64 {
-        if self == Kind::Product { 4 } else { 9 }
+        match self {
+            Kind::Sum => 6,
+            Kind::Product => 4,
+            Kind::Min | Kind::Max => 9,
+        }
     }
 
     fn text(self, [a, b, c, d]: [&str; 4]) -> String {

@@ -21,8 +21,8 @@ pub(crate) const SHAPE: &str = "`Write 6 different equations with result 17 usin
 
 pub(crate) fn draw(draw: &mut Draw) -> Example {
     let n = draw.number(5, 6) as usize;
-    let target = draw.number(16, 40);
-    let mut all: Vec<i64> = (1..=15).collect();
+    let target = draw.number(13, 24);
+    let mut all: Vec<i64> = (1..=11).collect();
     draw.shuffle(&mut all);
     let mut given: Vec<i64> = Vec::with_capacity(n);
     for x in all {

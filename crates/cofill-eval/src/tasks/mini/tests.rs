@@ -80,9 +80,9 @@ fn the_first_examples_are_these() {
 }
 
 const FIRST: [(Mini, &str); 5] = [
-    (Mini::Chain, "Dev has 14 books, gets 5, buys 6, finds 8, gets 6, gives 8, buys 9. How many books?\n"),
-    (Mini::Sums, "Write 5 different equations with result 39 using 14, 1, 6, 5, 7.\n"),
-    (Mini::Code, "Write f so that f(12) is 13: subtract, add, add, subtract, add.\n"),
+    (Mini::Chain, "Ben has 9 stamps, sells 4, wins 5, loses 1, sells 1, loses 2, gives 3. How many stamps?\n"),
+    (Mini::Sums, "Write 6 different equations with result 24 using 9, 1, 10, 7, 6, 4.\n"),
+    (Mini::Code, "Write f so that f(8) is 16: add, add, subtract, add, add.\n"),
     (Mini::Sudoku, "Sudoku:\n0 0 0 0\n2 0 1 0\n3 2 0 0\n1 0 0 0\n"),
     (
         Mini::Predicates,

@@ -156,8 +156,9 @@ def decode(model: Model, canvases: list[list[int]], mask: int, end: int, k: int 
             return [row[: len(canvas)] for row, canvas in zip(ids.tolist(), canvases)]
         # Finished canvases leave the batch, so what is left gets cheaper.
         logits = model(ids[live], valid[live], masked[live])
-        logits[:, mask] = -torch.inf
-        confidence, token = logits.double().softmax(-1).max(-1)
+        p = logits.double().softmax(-1)
+        p[:, mask] = 0  # never proposed, but confidence stays that of the full softmax
+        confidence, token = p.max(-1)
         score = torch.full(ids.shape, -1.0, dtype=torch.float64)
         score[masked] = confidence
         best = torch.full_like(ids, end)

@@ -5,8 +5,10 @@
 mod answer;
 mod bench;
 mod canvas;
+mod eval;
 mod fail;
 mod generate;
+mod mini;
 mod model;
 mod models;
 mod probe;
@@ -38,6 +40,8 @@ enum Command {
     Samplers(samplers::Args),
     Trace(trace::Args),
     Bench(bench::Args),
+    Eval(eval::Args),
+    Mini(mini::Args),
 }
 
 fn main() -> ExitCode {
@@ -49,6 +53,8 @@ fn main() -> ExitCode {
         Command::Samplers(args) => samplers::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Eval(args) => eval::run(&args),
+        Command::Mini(args) => mini::run(&args),
     };
     match done {
         Ok(code) => code,

@@ -71,6 +71,16 @@ impl Model {
         Ok(Model { name: name.into(), kind })
     }
 
+    /// A checkpoint and its tokenizer, for whoever needs both at once.
+    pub(crate) fn into_checkpoint(self) -> Done<(cofill_model::Model, Tokenizer)> {
+        let Kind::Checkpoint(checkpoint) = self.kind else {
+            return Err(Fail::request(format!("`{}` is no checkpoint and knows none of the tasks", self.name)));
+        };
+        let tokenizer = checkpoint.tokenizer?;
+        tokenizer.check_mask(checkpoint.model.mask_id())?;
+        Ok((checkpoint.model, tokenizer))
+    }
+
     /// Sets what changes the model's answers.
     pub(crate) fn configure(&mut self, cfg: f64, attention_of_source: bool) -> Done<()> {
         match &mut self.kind {

@@ -3,6 +3,7 @@
 //! One line on stderr that is gone when the answer comes. Nothing is drawn when stderr is no terminal, so logs and pipes stay clean.
 
 use crate::show::live;
+use cofill_eval::run::Score;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,7 @@ use std::time::{Duration, Instant};
 const TICK: Duration = Duration::from_millis(100);
 
 const LOADING: &str = "{spinner} loading {msg}  {elapsed}";
+const SCORING: &str = "{bar:30} {pos}/{len} prompts  {msg}  {elapsed}, {eta} left";
 const FILLING: &str = "{bar:30} {pos}/{len} positions  {msg}  {elapsed}";
 
 /// A line that vanishes when dropped, also when the run fails.
@@ -22,6 +24,18 @@ impl Progress {
     /// While a checkpoint loads.
     pub(crate) fn loading(name: &str) -> Progress {
         Progress::new(ProgressBar::new_spinner(), LOADING, name.into())
+    }
+
+    /// While `n` prompts are answered.
+    pub(crate) fn scoring(n: usize) -> Progress {
+        Progress::new(ProgressBar::new(n as u64), SCORING, String::new())
+    }
+
+    /// After some answers.
+    pub(crate) fn score(&self, score: &Score) {
+        self.bar.set_position(score.n as u64);
+        let (share, nfe) = (100.0 * score.accuracy(), score.mean_nfe());
+        self.bar.set_message(format!("{share:.1} % right  nfe {nfe:.2}"));
     }
 
     /// While `masks` positions fill.
@@ -60,7 +74,7 @@ mod tests {
 
     #[test]
     fn the_templates_can_be_read() {
-        for template in [LOADING, FILLING] {
+        for template in [LOADING, SCORING, FILLING] {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }
     }

@@ -13,6 +13,9 @@ mod generate;
 // `cofill trace`: replay and diff.
 mod trace;
 
+// `cofill mini`: the corpus and the verdicts.
+mod mini;
+
 // `cofill samplers` and the help texts, as snapshots.
 mod texts;
 
@@ -27,6 +30,9 @@ mod bench;
 
 // `cofill models`: inspect, quantise and verify.
 mod models;
+
+// `cofill eval`: scores, records, and that batches change nothing.
+mod eval;
 
 // The README's console examples, run as they stand there.
 mod readme;

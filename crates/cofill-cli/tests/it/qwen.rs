@@ -3,14 +3,14 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 /// A copy of a tiny Qwen checkpoint (`fixtures/qwen`) with a tokenizer of its own, in a folder of the test's name.
-struct Checkpoint(PathBuf);
+pub(crate) struct Checkpoint(pub(crate) PathBuf);
 
 /// The fixture's mask and end of text.
 const MASK: usize = 37;
 const EOS: usize = 38;
 
 impl Checkpoint {
-    fn new(test: &str) -> Checkpoint {
+    pub(crate) fn new(test: &str) -> Checkpoint {
         let dir = scratch(&format!("qwen-{test}"));
         std::fs::create_dir_all(&dir).unwrap();
         let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/qwen/qwen3");

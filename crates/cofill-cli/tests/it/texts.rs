@@ -19,7 +19,7 @@ fn every_sampler_as_json() {
 #[test]
 fn help_texts() {
     let models = ["models", "models inspect", "models verify", "models quantise"];
-    for command in ["", "generate", "select", "probe", "trace", "samplers"].into_iter().chain(models) {
+    for command in ["", "generate", "eval", "select", "probe", "trace", "samplers"].into_iter().chain(models) {
         let ran = run(&format!("{command} --help"));
         insta::assert_snapshot!(format!("help_{}", command.replace(' ', "_")), ran.is_fine().stdout);
     }

@@ -171,7 +171,7 @@ mod tests {
             for byte in text.bytes() {
                 match (byte.is_ascii_digit(), after_digit, tokens.last_mut()) {
                     (true, true, Some(number)) => {
-                        *number = NUMBERS + (*number - NUMBERS) * 10 + TokenId::from(byte - b'0')
+                        *number = NUMBERS + (*number - NUMBERS) * 10 + TokenId::from(byte - b'0');
                     }
                     (true, ..) => tokens.push(NUMBERS + TokenId::from(byte - b'0')),
                     (false, ..) => tokens.push(byte.into()),

@@ -1,15 +1,16 @@
 //! `sums`: different equations with the same result, each with one of the given numbers.
 //!
 //! ```text
-//! Write 6 different equations with result 17 using 3, 8, 5, 11, 12, 2.
-//! 5+12=17
+//! Write 6 different equations with result 17 using 3, 8, 5, 11, 10, 2.
 //! 14+3=17
-//! 19-2=17
+//! 8+9=17
+//! 22-5=17
 //! ...
 //! ```
 //!
-//! Which number goes into which line is free, and so is the side it stands on and the sign. Two lines decided at the same time
-//! take the same number; two operands decided at the same time miss the result.
+//! Which number goes into which line is free, and so is the side it stands on and the sign: operands and sign of a line that are
+//! decided at the same time miss the result. Reference answers take the numbers in the order of the prompt: in any order, models
+//! of this size spent thousands of steps without learning to take each number once.
 
 use super::draw::Draw;
 use super::{Example, Verdict, number, wrong};
@@ -33,7 +34,6 @@ pub(crate) fn draw(draw: &mut Draw) -> Example {
     }
     let list = given.iter().map(i64::to_string).collect::<Vec<_>>().join(", ");
     let prompt = format!("Write {n} different equations with result {target} using {list}.\n");
-    draw.shuffle(&mut given);
     let lines = given.iter().map(|&x| match draw.number(0, 2) {
         0 => format!("{x}+{}={target}", target - x),
         1 => format!("{}+{x}={target}", target - x),

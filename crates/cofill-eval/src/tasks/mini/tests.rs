@@ -81,7 +81,7 @@ fn the_first_examples_are_these() {
 
 const FIRST: [(Mini, &str); 5] = [
     (Mini::Chain, "Ben has 9 stamps, sells 4, wins 5, loses 1, sells 1, loses 2, gives 3. How many stamps?\n"),
-    (Mini::Sums, "Write 6 different equations with result 24 using 9, 1, 10, 7, 6, 4.\n"),
+    (Mini::Sums, "Write 6 different equations with result 17 using 2, 1, 7, 11, 5, 8.\n"),
     (Mini::Code, "Write f so that f(8) is 16: add, add, subtract, add, add.\n"),
     (Mini::Sudoku, "Sudoku:\n0 0 0 0\n2 0 1 0\n3 2 0 0\n1 0 0 0\n"),
     (

@@ -1,17 +1,18 @@
 //! `code`: a function with a given value, in HumanEval's shape: described in words, judged by running it.
 //!
 //! ```text
-//! Write f so that f(3) is 12: add, multiply, subtract, add.
+//! Write f so that f(3) is 12: multiply, add, subtract, add.
 //! def f(x):
-//!  x+=4 #7
-//!  x*=2 #14
-//!  x-=5 #9
-//!  x+=3 #12
+//!  x*=2 #6
+//!  x+=7 #13
+//!  x-=5 #8
+//!  x+=4 #12
 //!  return x
 //! ```
 //!
 //! The constants are free, but they must lead to the value together: any of them can be chosen, not any two at once. The comments
 //! say where the value is after each step, so that one step is enough to see what fits; they are comments, and nobody checks them.
+//! Whoever writes from both ends must meet in the middle, so every step but the first can reach many values (a product cannot).
 //! Any program is right that takes those operations in that order and has that value, however it is written.
 
 use super::draw::Draw;
@@ -19,21 +20,21 @@ use super::{Example, Verdict, number, python, wrong};
 use python::Operation;
 
 /// `def f(x):` is five tokens, a step six, ` return x` with its line break three.
-pub const LENGTH: usize = 38;
+pub const LENGTH: usize = 32;
 
-pub(crate) const SHAPE: &str = "`Write f so that f(3) is 12: add, multiply, subtract, add.`";
+pub(crate) const SHAPE: &str = "`Write f so that f(3) is 12: multiply, add, subtract, add.`";
 
-const N_STEPS: i64 = 5;
+const N_STEPS: i64 = 4;
 
 /// No value on the way is larger.
-const MOST: i64 = 30;
+const MOST: i64 = 40;
 
 const WORDS: [(Operation, &str); 3] =
     [(Operation::Add, "add"), (Operation::Subtract, "subtract"), (Operation::Multiply, "multiply")];
 
 pub(crate) fn draw(draw: &mut Draw) -> Example {
     loop {
-        let x = draw.number(1, 20);
+        let x = draw.number(1, 30);
         if let Some(example) = try_draw(draw, x) {
             return example;
         }
@@ -44,11 +45,9 @@ fn try_draw(draw: &mut Draw, x: i64) -> Option<Example> {
     let mut value = x;
     let (mut words, mut answer) = (Vec::new(), "def f(x):".to_owned());
     for step in 1..=N_STEPS {
-        let (sign, word, by, next) = match draw.number(0, 4) {
-            0 | 1 => ('+', "add", draw.number(1, 6), 1),
-            2 | 3 => ('-', "subtract", draw.number(1, 6), -1),
-            // The last step must be able to repair what the others chose, and a product cannot.
-            _ if step == N_STEPS => return None,
+        let (sign, word, by, next) = match draw.number(0, if step == 1 { 2 } else { 1 }) {
+            0 => ('+', "add", draw.number(1, 9), 1),
+            1 => ('-', "subtract", draw.number(1, 9), -1),
             _ => ('*', "multiply", draw.number(2, 3), 0),
         };
         value = if next == 0 { value * by } else { value + next * by };

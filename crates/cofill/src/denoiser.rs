@@ -55,6 +55,13 @@ pub struct Query<'a> {
     pub step: usize,
 }
 
+impl<'a> Query<'a> {
+    /// What a canvas on its own is asked at first: the statistics of some rows, all of them free.
+    pub fn new(tokens: &'a [TokenId], rows: &'a [usize], proposal: &'a Proposal) -> Query<'a> {
+        Query { sequence: 0, tokens, rows, free: rows, attention: None, distributions: false, proposal, step: 0 }
+    }
+}
+
 /// The answer to a [`Query`].
 #[derive(Debug, Clone, Default)]
 pub struct Prediction {

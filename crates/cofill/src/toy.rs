@@ -368,16 +368,7 @@ mod tests {
         let mut toy = Toy::phrases(2);
         let proposal = crate::Proposal::greedy();
         let mut ask = |tokens: &[TokenId], attention| {
-            let query = Query {
-                sequence: 0,
-                tokens,
-                rows: &[0],
-                free: &[0],
-                attention,
-                distributions: false,
-                proposal: &proposal,
-                step: 0,
-            };
+            let query = Query { attention, ..Query::new(tokens, &[0], &proposal) };
             toy.denoise(&[query]).map(|_| ())
         };
         assert!(matches!(ask(&[24], None), Err(Error::Length { what: "tokens", want: 2, got: 1, .. })));

@@ -11,7 +11,8 @@ fn a_forward_is_split_into_parts_that_add_up() {
         for step in [&answer, &answer["without_ad"]] {
             let part = |name: &str| step[name].as_f64().unwrap_or_else(|| panic!("{name}: {ran}"));
             let parts = ["body_ms", "final_layer_ms", "head_ms", "probe_ms", "select_ms"].map(part);
-            assert!(parts.iter().all(|&ms| ms >= 0.0), "{ran}");
+            // Reading attention off and choosing may take less than a microsecond here; the rest does not.
+            assert!(parts[..3].iter().all(|&ms| ms > 0.0) && parts[3..].iter().all(|&ms| ms >= 0.0), "{ran}");
             // The rest is bookkeeping; each number is rounded to a microsecond.
             assert!(parts.iter().sum::<f64>() <= part("total_ms") + 0.006, "{ran}");
         }

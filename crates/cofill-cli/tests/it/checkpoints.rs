@@ -1,15 +1,6 @@
-use crate::run::run_with;
+use crate::run::{goldens, run_with};
 use serde_json::Value;
 use std::path::PathBuf;
-
-/// The folder of model goldens; says so when there is none.
-fn goldens() -> Option<PathBuf> {
-    let shared = std::env::var_os("COFILL_SHARED").map(PathBuf::from);
-    if shared.is_none() {
-        println!("SKIPPED: COFILL_SHARED is not set");
-    }
-    Some(shared?.join("goldens/models"))
-}
 
 fn read(path: PathBuf) -> Vec<Value> {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()

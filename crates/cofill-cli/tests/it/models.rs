@@ -1,4 +1,4 @@
-use crate::run::{Ran, run_with, scratch};
+use crate::run::{Ran, goldens, run_with, scratch};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
@@ -202,11 +202,7 @@ fn verify_refuses_wrong_requests() {
 
 #[test]
 fn conformance_models_verify() {
-    let Some(shared) = std::env::var_os("COFILL_SHARED").map(PathBuf::from) else {
-        println!("SKIPPED: COFILL_SHARED is not set");
-        return;
-    };
-    let goldens = shared.join("goldens/models");
+    let Some(goldens) = goldens() else { return };
     for family in ["llada", "dream"] {
         let golden = path(&goldens.join(format!("{family}_forward.safetensors")));
         let folder = path(&goldens.join(format!("{family}_tiny_sharded")));

@@ -79,6 +79,15 @@ impl fmt::Display for Ran {
     }
 }
 
+/// The folder of model goldens; says so when there is none.
+pub(crate) fn goldens() -> Option<PathBuf> {
+    let shared = std::env::var_os("COFILL_SHARED").map(PathBuf::from);
+    if shared.is_none() {
+        println!("SKIPPED: COFILL_SHARED is not set");
+    }
+    Some(shared?.join("goldens/models"))
+}
+
 /// A file name of this test's own.
 pub(crate) fn scratch(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)

@@ -1,6 +1,6 @@
-use crate::run::{Ran, run_with};
+use crate::run::{Ran, goldens, run_with};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 fn select(lines: &[&str]) -> Ran {
     run_with(&["select"], &lines.join("\n"))
@@ -174,11 +174,8 @@ fn the_golden_selections() {
 
 #[test]
 fn conformance_selections() {
-    let Some(shared) = std::env::var_os("COFILL_SHARED").map(PathBuf::from) else {
-        println!("SKIPPED: COFILL_SHARED is not set");
-        return;
-    };
-    let n = run_goldens(&shared.join("goldens/models/adas_selector_cases.json"));
+    let Some(goldens) = goldens() else { return };
+    let n = run_goldens(&goldens.join("adas_selector_cases.json"));
     println!("conformance: {n} golden selections through `cofill select`");
     assert!(n > 0);
 }

@@ -1,3 +1,4 @@
+use cofill_model::Model;
 use half::{bf16, f16};
 use safetensors::Dtype;
 use safetensors::tensor::{TensorView, serialize};
@@ -35,7 +36,7 @@ pub(crate) struct Sizes {
 pub(crate) const TINY: Sizes = Sizes { hidden: 32, layers: 3, heads: 4, kv_heads: 4, mlp: 48, vocab: 52, context: 64 };
 
 /// LLaDA's head has columns that no token uses; so does this one's.
-pub(crate) const SPARE: usize = 4;
+const SPARE: usize = 4;
 
 impl Checkpoint {
     /// LLaDA as published: as many key heads as query heads.
@@ -205,6 +206,11 @@ impl Checkpoint {
     /// One `model.safetensors` in F32.
     pub(crate) fn write(&self) -> Folder {
         self.write_as(Dtype::F32)
+    }
+
+    /// Written and loaded.
+    pub(crate) fn load(&self) -> Model {
+        Model::load(self.write().path()).unwrap()
     }
 
     /// One `model.safetensors`.

@@ -1,5 +1,5 @@
 use crate::checkpoint::{Checkpoint, Folder, TINY, pack, shard_name};
-use cofill::{Denoiser, Layers, Proposal, Query};
+use cofill::{Denoiser, Layers, Prediction, Proposal, Query};
 use cofill_model::{Config, Error, Model};
 use safetensors::Dtype as Stored;
 use serde_json::{Value, json};
@@ -184,8 +184,7 @@ fn the_largest_sizes_are_refused_by_the_tensors_without_allocating() {
         let folder = checkpoint.clone().with(sizes[1], 2).write();
         refused!(refusal(&folder), Superfluous, folder.path(), [".2.", "more) is stored", "layers"]);
         // A context without end costs nothing until it is used.
-        let folder = checkpoint.clone().with(sizes[sizes.len() - 1], most).write();
-        assert!(Model::load(folder.path()).is_ok());
+        checkpoint.clone().with(sizes[sizes.len() - 1], most).load();
     }
 }
 
@@ -483,17 +482,8 @@ fn a_shard_lies_beside_its_index() {
 /// Asks for every row.
 fn ask(model: &mut Model, tokens: &[u32], layer: Option<usize>) -> cofill::Result<usize> {
     let rows: Vec<usize> = (0..tokens.len()).collect();
-    let (proposal, attention) = (Proposal::greedy(), layer.map(Layers::Nth));
-    let query = Query {
-        sequence: 0,
-        tokens,
-        rows: &rows,
-        free: &rows,
-        attention,
-        distributions: false,
-        proposal: &proposal,
-        step: 0,
-    };
+    let proposal = Proposal::greedy();
+    let query = Query { attention: layer.map(Layers::Nth), ..Query::new(tokens, &rows, &proposal) };
     Ok(model.denoise(&[query])?[0].rows.len())
 }
 
@@ -509,8 +499,7 @@ fn model_error(error: cofill::Error) -> Error {
 #[test]
 fn a_canvas_beyond_the_context() {
     for checkpoint in everyone() {
-        let folder = checkpoint.write();
-        let mut model = Model::load(folder.path()).unwrap();
+        let mut model = checkpoint.load();
         assert_eq!(ask(&mut model, &[1; TINY.context], None).unwrap(), TINY.context);
         let error = model_error(ask(&mut model, &[1; TINY.context + 1], None).unwrap_err());
         assert!(matches!(error, Error::TooLong { given: 65, most: 64 }), "{error:?}");
@@ -521,8 +510,7 @@ fn a_canvas_beyond_the_context() {
 #[test]
 fn a_token_beyond_the_vocabulary() {
     for checkpoint in everyone() {
-        let folder = checkpoint.write();
-        let mut model = Model::load(folder.path()).unwrap();
+        let mut model = checkpoint.load();
         let last = TINY.vocab as u32 - 1;
         // LLaDA's spare ids have embeddings, so they are tokens.
         assert!(ask(&mut model, &[1, last], None).is_ok());
@@ -538,8 +526,7 @@ fn a_token_beyond_the_vocabulary() {
 #[test]
 fn only_dream_cannot_fill_position_0() {
     for (checkpoint, shifted) in families().into_iter().zip([false, true]) {
-        let folder = checkpoint.write();
-        let mut model = Model::load(folder.path()).unwrap();
+        let mut model = checkpoint.load();
         let mask = model.mask_id();
         assert!(ask(&mut model, &[1, mask], None).is_ok());
         match ask(&mut model, &[mask, 1], None) {
@@ -556,8 +543,7 @@ fn only_dream_cannot_fill_position_0() {
 #[test]
 fn a_layer_that_does_not_exist() {
     for checkpoint in everyone() {
-        let folder = checkpoint.write();
-        let mut model = Model::load(folder.path()).unwrap();
+        let mut model = checkpoint.load();
         assert!(ask(&mut model, &[1, 2], Some(2)).is_ok());
         for layer in [3, usize::MAX] {
             let error = ask(&mut model, &[1, 2], Some(layer)).unwrap_err();
@@ -570,27 +556,16 @@ fn a_layer_that_does_not_exist() {
 fn weights_too_large_to_compute_with() {
     for (mut checkpoint, head) in families().into_iter().zip(["model.transformer.ff_out.weight", "lm_head.weight"]) {
         checkpoint.tensor(head).values.fill(f32::MAX);
-        let folder = checkpoint.write();
-        let error = ask(&mut Model::load(folder.path()).unwrap(), &[1, 2], None).unwrap_err();
+        let error = ask(&mut checkpoint.load(), &[1, 2], None).unwrap_err();
         assert!(matches!(error, cofill::Error::NotFinite { what: "logits", .. }), "{error:?}");
     }
 }
 
 #[test]
 fn one_bad_query_fails_its_batch_and_nothing_after_it() {
-    let folder = Checkpoint::llada().write();
-    let mut model = Model::load(folder.path()).unwrap();
+    let mut model = Checkpoint::llada().load();
     let proposal = Proposal::greedy();
-    let query = |tokens| Query {
-        sequence: 0,
-        tokens,
-        rows: &[1],
-        free: &[1],
-        attention: None,
-        distributions: false,
-        proposal: &proposal,
-        step: 0,
-    };
+    let query = |tokens| Query::new(tokens, &[1], &proposal);
     assert!(model.denoise(&[query(&[1, 2]), query(&[1, 99])]).is_err());
     assert_eq!(model.denoise(&[query(&[1, 2]), query(&[1, 3])]).unwrap().len(), 2);
     assert!(model.denoise(&[]).unwrap().is_empty());
@@ -598,25 +573,13 @@ fn one_bad_query_fails_its_batch_and_nothing_after_it() {
 
 #[test]
 fn what_is_asked_must_be_on_the_canvas() {
-    let folder = Checkpoint::dream().write();
-    let mut model = Model::load(folder.path()).unwrap();
-    let proposal = cofill::Proposal::greedy();
+    let mut model = Checkpoint::dream().load();
+    let proposal = Proposal::greedy();
     let mut ask = |tokens: &[u32], rows: &[usize], free: &[usize]| {
-        let attention = Some(cofill::Layers::Last);
-        let query = cofill::Query {
-            sequence: 0,
-            tokens,
-            rows,
-            free,
-            attention,
-            distributions: false,
-            proposal: &proposal,
-            step: 0,
-        };
-        cofill::Denoiser::denoise(&mut model, &[query])
+        let attention = Some(Layers::Last);
+        model.denoise(&[Query { free, attention, ..Query::new(tokens, rows, &proposal) }])
     };
-    let broken =
-        |answer: cofill::Result<Vec<cofill::Prediction>>| matches!(answer, Err(cofill::Error::Contract { .. }));
+    let broken = |answer: cofill::Result<Vec<Prediction>>| matches!(answer, Err(cofill::Error::Contract { .. }));
     assert!(broken(ask(&[1, 2], &[2], &[])), "a row beyond the canvas");
     assert!(broken(ask(&[1, 2], &[0], &[7])), "a free position beyond the canvas");
     assert!(ask(&[1, 2], &[], &[]).unwrap()[0].rows.is_empty(), "nothing asked, nothing answered");

@@ -4,7 +4,7 @@ mod builder;
 mod faults;
 mod vocabulary;
 
-use crate::checkpoint::{Checkpoint, Random, Sizes, TINY, Tensor};
+use crate::checkpoint::{Checkpoint, Folder, Random, Sizes, TINY, Tensor};
 use crate::invariance::{Question, bits, canvas};
 use builder::Builder;
 use cofill_model::{Checkpoint as OnDisk, Error, Model, Precision, Quantise, Written};
@@ -13,26 +13,31 @@ use std::path::{Path, PathBuf};
 /// Widths that blocks of 256 divide.
 const WIDE: Sizes = Sizes { hidden: 256, layers: 2, heads: 4, kv_heads: 2, mlp: 512, vocab: 52, context: 64 };
 
-/// Writes `from` as a GGUF file beside itself.
-fn quantise(from: &Path, precision: Precision, overwrite: bool) -> Result<(PathBuf, Written), Error> {
-    let out = from.with_extension(format!("{precision}.gguf"));
-    let checkpoint = OnDisk::open(from)?;
-    let written = Quantise { checkpoint: &checkpoint, out: &out, precision, overwrite }.run(|_, _, _| {})?;
-    Ok((out, written))
-}
+/// A file in a folder of its own, gone when the test is over.
+pub(crate) struct Scratch(pub(crate) PathBuf, Folder);
 
-/// A file that is gone when the test is over.
-struct Scratch(PathBuf);
+impl Scratch {
+    fn new() -> Scratch {
+        let folder = Folder::new();
+        Scratch(folder.join("model.gguf"), folder)
+    }
 
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+    fn quantise(&self, from: &Path, precision: Precision, overwrite: bool) -> Result<Written, Error> {
+        let checkpoint = OnDisk::open(from)?;
+        Quantise { checkpoint: &checkpoint, out: &self.0, precision, overwrite }.run(|_, _, _| {})
     }
 }
 
-fn written(from: &Path, precision: Precision) -> (Scratch, Written) {
-    let (out, written) = quantise(from, precision, true).unwrap();
-    (Scratch(out), written)
+/// Writes `from` as a GGUF file.
+pub(crate) fn written(from: &Path, precision: Precision) -> (Scratch, Written) {
+    let file = Scratch::new();
+    let summary = file.quantise(from, precision, false).unwrap();
+    (file, summary)
+}
+
+/// Why `from` is not written.
+fn refusal(from: &Path, precision: Precision) -> Error {
+    Scratch::new().quantise(from, precision, false).unwrap_err()
 }
 
 /// Every bit of the answers to two questions.
@@ -47,18 +52,14 @@ fn answers(mut model: Model) -> Vec<u64> {
 
 #[test]
 fn a_gguf_file_answers_as_its_folder_does() {
-    let biased = Checkpoint::llada().with("include_qkv_bias", true);
-    let biased = {
-        let mut it = biased;
-        for i in 0..TINY.layers {
-            for leaf in ["q_proj", "k_proj", "v_proj"] {
-                let name = format!("model.transformer.blocks.{i}.{leaf}.bias");
-                let values = (0..32).map(|j| (j * 7 % 32) as f32 / 64.0).collect();
-                it.tensors.push(Tensor { name, shape: vec![32], values });
-            }
+    let mut biased = Checkpoint::llada().with("include_qkv_bias", true);
+    for i in 0..TINY.layers {
+        for leaf in ["q_proj", "k_proj", "v_proj"] {
+            let name = format!("model.transformer.blocks.{i}.{leaf}.bias");
+            let values = (0..32).map(|j| (j * 7 % 32) as f32 / 64.0).collect();
+            biased.tensors.push(Tensor { name, shape: vec![32], values });
         }
-        it
-    };
+    }
     for (name, checkpoint) in Checkpoint::with_gguf().into_iter().chain([("llada, with biases", biased)]) {
         let folder = checkpoint.write();
         let (file, summary) = written(folder.path(), Precision::F32);
@@ -120,27 +121,21 @@ fn nothing_is_lost_when_writing_fails() {
     let folder = Checkpoint::llada().write();
     let (file, _) = written(folder.path(), Precision::F32);
     let before = std::fs::read(&file.0).unwrap();
-    let refused = quantise(folder.path(), Precision::F32, false).unwrap_err();
+    let refused = file.quantise(folder.path(), Precision::F32, false).unwrap_err();
     assert!(matches!(&refused, Error::Exists { path } if *path == file.0), "{refused}");
     let mut broken = Checkpoint::llada();
     broken.tensor("model.transformer.blocks.2.up_proj.weight").values[5] = f32::NAN;
     folder.put("model.safetensors", crate::checkpoint::pack(&broken.tensors, safetensors::Dtype::F32));
-    let refused = quantise(folder.path(), Precision::F32, true).unwrap_err();
+    let refused = file.quantise(folder.path(), Precision::F32, true).unwrap_err();
     assert!(matches!(refused, Error::NotFinite { index: 5, .. }), "{refused}");
     assert_eq!(std::fs::read(&file.0).unwrap(), before);
-    let name = file.0.file_name().unwrap().to_str().unwrap();
-    let around = std::fs::read_dir(file.0.parent().unwrap()).unwrap();
-    let parts = around.filter(|entry| {
-        let entry = entry.as_ref().unwrap().file_name().into_string().unwrap();
-        entry.starts_with(name) && entry.ends_with(".part")
-    });
-    assert_eq!(parts.count(), 0, "the half-written file is gone");
+    assert_eq!(std::fs::read_dir(file.1.path()).unwrap().count(), 1, "the half-written file is gone");
 }
 
 #[test]
 fn a_family_that_llama_cpp_does_not_have_is_not_written() {
     let folder = Checkpoint::qwen3().write();
-    let error = quantise(folder.path(), Precision::F32, true).unwrap_err();
+    let error = refusal(folder.path(), Precision::F32);
     assert!(matches!(&error, Error::Unsupported { given, .. } if given == "Qwen"), "{error}");
 }
 
@@ -148,13 +143,12 @@ fn a_family_that_llama_cpp_does_not_have_is_not_written() {
 fn a_weight_beyond_f16_is_named_by_whoever_would_narrow_it() {
     for name in ["model.transformer.blocks.1.q_proj.weight", "model.transformer.wte.weight"] {
         let mut checkpoint = Checkpoint::llada();
-        checkpoint.tensors.iter_mut().find(|tensor| tensor.name == name).unwrap().values[5] = -1e5;
+        checkpoint.tensor(name).values[5] = -1e5;
         let folder = checkpoint.write();
         assert!(Model::load(folder.path()).is_ok(), "f32 holds it");
         for precision in [Precision::F16, Precision::Q8_0, Precision::Q4K] {
             let loaded = Model::load_as(folder.path(), precision).map(drop).unwrap_err();
-            let written = quantise(folder.path(), precision, true).map(drop).unwrap_err();
-            for error in [loaded, written] {
+            for error in [loaded, refusal(folder.path(), precision)] {
                 let message = error.to_string();
                 for word in [name, "1e5", "65504", "f32"] {
                     assert!(message.contains(word), "{precision}: {message}");
@@ -167,15 +161,14 @@ fn a_weight_beyond_f16_is_named_by_whoever_would_narrow_it() {
 #[test]
 fn a_head_that_contradicts_its_tie_is_not_dropped() {
     let folder = Checkpoint::llada().with("weight_tying", true).write();
-    let error = quantise(folder.path(), Precision::F32, true).map(drop).unwrap_err();
+    let error = refusal(folder.path(), Precision::F32);
     assert!(matches!(error, Error::NotTied { .. }), "{error}");
 }
 
 #[test]
 fn files_of_the_converter_answer_as_the_folder_does() {
     for (name, checkpoint) in Checkpoint::with_gguf() {
-        let folder = checkpoint.write();
-        let want = answers(Model::load(folder.path()).unwrap());
+        let want = answers(checkpoint.load());
         // The values are held exactly by all three types, so that as stored is as good as f32.
         for dtype in [0, 1, 30] {
             for version in [2, 3] {
@@ -238,9 +231,8 @@ fn every_stored_type_is_run_as_it_is_stored() {
                 let values = quantise(tensor.values.clone()).dequantize(cpu).unwrap();
                 tensor.values = values.flatten_all().unwrap().to_vec1().unwrap();
             }
-            let folder = checkpoint.write();
             let (_file, path) = file.write();
-            let mut exact = Model::load(folder.path()).unwrap();
+            let mut exact = checkpoint.load();
             let question = Question::whole(canvas(&mut Random(3), exact.config(), 40));
             let want = question.alone(&mut exact);
             let off = |model: &mut Model| {

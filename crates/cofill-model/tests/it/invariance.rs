@@ -116,10 +116,10 @@ fn question() -> impl Strategy<Value = Question> {
 #[test]
 fn a_sequence_does_not_notice_its_batch() {
     for (name, checkpoint) in Checkpoint::all() {
-        notices_nothing(name, load(&checkpoint.write()), 24);
+        notices_nothing(name, checkpoint.load(), 24);
     }
     // Two passes a forward, and attention of the row that predicts.
-    let mut guided = load(&Checkpoint::dream().write());
+    let mut guided = Checkpoint::dream().load();
     guided.set_guidance(1.5).unwrap();
     guided.set_attention_row(AttentionRow::Source);
     notices_nothing("dream, guided", guided, 8);
@@ -157,8 +157,7 @@ fn notices_nothing(name: &str, model: Model, cases: u32) {
 #[test]
 fn asking_for_fewer_rows_changes_at_most_the_order_of_sums() {
     for (name, checkpoint) in Checkpoint::all() {
-        let folder = checkpoint.write();
-        let mut model = load(&folder);
+        let mut model = checkpoint.load();
         let mut random = Random(2);
         for length in [1, 2, 7, 8, 9, 33, 64] {
             let whole = Question::whole(canvas(&mut random, model.config(), length));
@@ -191,8 +190,7 @@ fn asking_for_fewer_rows_changes_at_most_the_order_of_sums() {
 #[test]
 fn asking_for_attention_changes_at_most_the_order_of_sums() {
     for (name, checkpoint) in Checkpoint::all() {
-        let folder = checkpoint.write();
-        let mut model = load(&folder);
+        let mut model = checkpoint.load();
         let tokens = canvas(&mut Random(3), model.config(), 40);
         for rows in [vec![5], (1..9).collect(), (0..40).collect()] {
             let with = Question { rows, ..Question::whole(tokens.clone()) };
@@ -290,8 +288,7 @@ fn every_tile_of_a_quantised_head_is_its_own() {
 #[test]
 fn every_layout_and_type_of_the_same_weights_predicts_the_same_bits() {
     for (name, checkpoint) in Checkpoint::all() {
-        let single = checkpoint.write();
-        let mut model = load(&single);
+        let mut model = checkpoint.load();
         let question = Question::whole(canvas(&mut Random(5), model.config(), 21));
         let want = bits(&question.alone(&mut model));
         for dtype in [Stored::F32, Stored::F16, Stored::BF16] {
@@ -314,8 +311,7 @@ fn a_tied_head_is_the_embedding() {
         copied.tensor(head).values = copied.tensor(embedding).values.clone();
         let mut tied = family.with(switch, true);
         tied.tensors.retain(|tensor| tensor.name != head);
-        let (copied, tied) = (copied.write(), tied.write());
-        let (mut copied, mut tied) = (load(&copied), load(&tied));
+        let (mut copied, mut tied) = (copied.load(), tied.load());
         let question = Question::whole(canvas(&mut Random(6), tied.config(), 12));
         assert!(bits(&question.alone(&mut copied)) == bits(&question.alone(&mut tied)), "{head}");
     }
@@ -324,8 +320,7 @@ fn a_tied_head_is_the_embedding() {
 #[test]
 fn decodes_in_a_pool_are_decodes_alone() {
     for (name, checkpoint) in Checkpoint::all() {
-        let folder = checkpoint.write();
-        let mut model = load(&folder);
+        let mut model = checkpoint.load();
         let mut random = Random(7);
         let canvases = [24, 9, 40].map(|length| canvas(&mut random, model.config(), length));
         let mask = model.config().mask_id;
@@ -393,8 +388,8 @@ fn child_prints_its_bits() {
         return; // only `one_thread_and_four_give_the_same_bits` runs it in earnest
     }
     let sizes = Sizes { hidden: 128, layers: 2, heads: 4, kv_heads: 2, mlp: 1100, vocab: 4200, context: 96 };
-    for folder in [Checkpoint::llada_of(sizes).write(), Checkpoint::dream_of(sizes).write()] {
-        print_bits(load(&folder));
+    for checkpoint in [Checkpoint::llada_of(sizes), Checkpoint::dream_of(sizes)] {
+        print_bits(checkpoint.load());
     }
     // Widths that the blocks of 256 divide.
     let folder = Checkpoint::dream_of(Sizes { hidden: 256, layers: 1, mlp: 512, vocab: 300, ..sizes }).write();

@@ -1,6 +1,6 @@
 use crate::checkpoint::{Checkpoint, Folder, TINY, Tensor};
 use crate::faults::{config_refusal, refusal, refused};
-use cofill_model::{Error, Model, Tokenizer};
+use cofill_model::{Error, Tokenizer};
 use serde_json::{Value, json};
 
 #[test]
@@ -66,10 +66,7 @@ fn qwen_with_biases_everywhere_asks_for_them() {
             biased.tensors.push(Tensor { name, shape: vec![width], values: vec![0.5; width] });
         }
     }
-    let ask = |checkpoint: &Checkpoint| {
-        let folder = checkpoint.write();
-        Model::load(folder.path()).unwrap().logits(&[1, 2], &[1]).unwrap()
-    };
+    let ask = |checkpoint: &Checkpoint| checkpoint.load().logits(&[1, 2], &[1]).unwrap();
     let with = ask(&biased);
     biased.tensors.retain(|tensor| !tensor.name.ends_with("o_proj.bias"));
     let folder = biased.write();

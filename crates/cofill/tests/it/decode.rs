@@ -127,16 +127,7 @@ fn what_was_not_masked_stays() {
 /// What the step's first forward said about every position, from the canvas it saw.
 fn base_pass(run: &Run, canvas: &Canvas, step: &Step) -> Prediction {
     let rows: Vec<usize> = (0..canvas.tokens().len()).collect();
-    let query = Query {
-        sequence: 0,
-        tokens: canvas.tokens(),
-        rows: &rows,
-        free: &rows,
-        attention: None,
-        distributions: false,
-        proposal: &run.setup.proposal,
-        step: step.step,
-    };
+    let query = Query { step: step.step, ..Query::new(canvas.tokens(), &rows, &run.setup.proposal) };
     Toy::phrases(rows.len()).denoise(&[query]).unwrap().remove(0)
 }
 

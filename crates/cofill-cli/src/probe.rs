@@ -3,6 +3,7 @@
 use crate::canvas::parse_ids;
 use crate::fail::{Done, Fail};
 use crate::model::{KeepArgs, Model, NAMES};
+use anyhow::Context;
 use cofill::{Layers, Proposal, Query, TokenId};
 use serde::Serialize;
 use std::io::Write;
@@ -82,20 +83,10 @@ pub(crate) fn run(args: &Args) -> Done {
     let n_layers = model.weights().map_or(1, |weights| weights.config().layers);
     let layer = args.layer.resolve(n_layers)?.start;
     let proposal = Proposal::greedy();
-    let attention = Some(args.layer);
-    let query = Query {
-        sequence: 0,
-        tokens: &tokens,
-        rows: &rows,
-        free: &rows,
-        attention,
-        distributions: false,
-        proposal: &proposal,
-        step: 0,
-    };
+    let query = Query { attention: Some(args.layer), ..Query::new(&tokens, &rows, &proposal) };
     let predictions = model.denoiser().denoise(&[query])?;
-    let prediction = predictions.first().ok_or_else(|| Fail::request("the model answered no prediction"))?;
-    let attention = prediction.attention.as_ref().ok_or_else(|| Fail::request("the model has no attention"))?;
+    let prediction = predictions.first().context("the model answered no prediction").map_err(Fail::Run)?;
+    let attention = prediction.attention.as_ref().context("the model answered no attention").map_err(Fail::Run)?;
     let answer = Answer {
         rows: rows
             .iter()

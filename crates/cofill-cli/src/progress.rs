@@ -1,11 +1,11 @@
-//! What a person at a terminal sees while a checkpoint loads and a canvas fills.
+//! What a person at a terminal sees while a checkpoint loads or is written, a canvas fills or a score grows.
 //!
 //! One line on stderr that is gone when the answer comes. Nothing is drawn when stderr is no terminal, so logs and pipes stay clean.
 
 use crate::show::live;
 use cofill_eval::run::Score;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How often the line is redrawn while nothing else happens.
 const TICK: Duration = Duration::from_millis(100);
@@ -13,11 +13,11 @@ const TICK: Duration = Duration::from_millis(100);
 const LOADING: &str = "{spinner} loading {msg}  {elapsed}";
 const SCORING: &str = "{bar:30} {pos}/{len} prompts  {msg}  {elapsed}, {eta} left";
 const FILLING: &str = "{bar:30} {pos}/{len} positions  {msg}  {elapsed}";
+const WRITING: &str = "{bar:30} {pos}/{len} tensors  {msg}  {elapsed}";
 
 /// A line that vanishes when dropped, also when the run fails.
 pub(crate) struct Progress {
     bar: ProgressBar,
-    started: Instant,
 }
 
 impl Progress {
@@ -43,6 +43,18 @@ impl Progress {
         Progress::new(ProgressBar::new(masks as u64), FILLING, String::new())
     }
 
+    /// While a file is written.
+    pub(crate) fn writing() -> Progress {
+        Progress::new(ProgressBar::new(0), WRITING, String::new())
+    }
+
+    /// Before tensor `i` of `n` is.
+    pub(crate) fn tensor(&self, name: &str, i: usize, n: usize) {
+        self.bar.set_length(n as u64);
+        self.bar.set_position(i as u64);
+        self.bar.set_message(name.to_owned());
+    }
+
     fn new(bar: ProgressBar, template: &str, message: String) -> Progress {
         bar.set_draw_target(if live() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() });
         // A template that cannot be read is a plain line, and a test.
@@ -52,13 +64,13 @@ impl Progress {
         if !bar.is_hidden() {
             bar.enable_steady_tick(TICK);
         }
-        Progress { bar, started: Instant::now() }
+        Progress { bar }
     }
 
     /// After a step: positions filled so far, and the forwards it took.
     pub(crate) fn step(&self, filled: usize, nfe: usize) {
         self.bar.set_position(filled as u64);
-        self.bar.set_message(status(filled, nfe, self.started.elapsed()));
+        self.bar.set_message(status(filled, nfe, self.bar.elapsed()));
     }
 }
 
@@ -74,7 +86,7 @@ mod tests {
 
     #[test]
     fn the_templates_can_be_read() {
-        for template in [LOADING, SCORING, FILLING] {
+        for template in [LOADING, SCORING, FILLING, WRITING] {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }
     }

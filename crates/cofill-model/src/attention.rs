@@ -115,7 +115,8 @@ pub(crate) struct HeadMean {
     keys: Vec<usize>,
     heads: usize,
     by_query: Vec<f64>, // [query x key]
-    spent: Duration,
+    /// How long reading it off has taken so far.
+    pub(crate) spent: Duration,
 }
 
 /// The rows of a head mean that one task fills.
@@ -159,11 +160,6 @@ impl HeadMean {
             row.iter().enumerate().for_each(|(key, sum)| by_key[key * queries + query] = sum / n);
         }
         (by_key, self.spent + begun.elapsed())
-    }
-
-    /// How long reading it off has taken so far.
-    pub(crate) fn spent(&self) -> Duration {
-        self.spent
     }
 }
 

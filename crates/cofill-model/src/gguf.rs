@@ -115,10 +115,7 @@ impl Gguf {
     pub(crate) fn open(path: &Path) -> Result<Gguf> {
         let malformed = |problem: String| Error::Malformed { path: path.into(), problem };
         let map = map(path)?;
-        let (values, tensors) = {
-            let mut header = Header { path, bytes: &map, at: 0 };
-            header.read()?
-        };
+        let (values, tensors) = Header { path, bytes: &map, at: 0 }.read()?;
         let mut index = HashMap::with_capacity(tensors.len());
         for (i, info) in tensors.iter().enumerate() {
             if index.insert(info.name.clone(), i).is_some() {
@@ -150,12 +147,19 @@ impl Gguf {
         Some(Stored { path: &self.path, name: info.name.clone(), dtype: info.dtype, shape: info.shape.clone(), bytes })
     }
 
-    pub(crate) fn missing(&self, key: &str) -> Error {
-        Error::Missing { path: self.path.clone(), what: format!("the key `{key}`") }
+    /// A value that must be there, read as `read` does.
+    fn required<'a, T>(&'a self, key: &str, read: impl FnOnce(&'a Gguf, &str) -> Result<Option<T>>) -> Result<T> {
+        let missing = || Error::Missing { path: self.path.clone(), what: format!("the key `{key}`") };
+        read(self, key)?.ok_or_else(missing)
     }
 
     pub(crate) fn malformed(&self, problem: String) -> Error {
         Error::Malformed { path: self.path.clone(), problem }
+    }
+
+    fn unsupported(&self, what: &str, given: &str, accepted: &str) -> Error {
+        let (what, given, accepted) = (format!("`{what}`"), given.into(), accepted.into());
+        Error::Unsupported { path: self.path.clone(), what, given, accepted }
     }
 
     fn wrong(&self, key: &str, value: &Value, want: &str) -> Error {

@@ -50,7 +50,7 @@ impl Inspection {
     /// Reads the headers of a checkpoint.
     pub fn of(checkpoint: &Checkpoint) -> Result<Inspection> {
         let (config, weights) = (checkpoint.config()?, checkpoint.weights()?);
-        let needs: Vec<Need> = needs(&config, &weights)?.into_iter().map(|(need, _)| need).collect();
+        let needs = needs(&config, &weights)?;
         let tensors: Vec<TensorInfo> = weights.list();
         let by_name: HashMap<&str, &TensorInfo> = tensors.iter().map(|listed| (&*listed.name, listed)).collect();
         let mut stored: BTreeMap<String, (usize, u64)> = BTreeMap::new();

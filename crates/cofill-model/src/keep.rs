@@ -52,16 +52,29 @@ impl FromStr for Processor {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Processor, String> {
-        let found = Processor::ALL.iter().find(|(name, _)| *name == text);
-        found.map(|(_, processor)| *processor).ok_or_else(|| "expected cpu, cuda or metal".into())
+        by_name(&Processor::ALL, text)
     }
 }
 
 impl fmt::Display for Processor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = Processor::ALL.iter().find(|(_, processor)| processor == self).map_or("", |(name, _)| name);
-        f.write_str(name)
+        f.write_str(name_of(&Processor::ALL, self))
     }
+}
+
+/// What has this name in a table of all choices.
+pub(crate) fn by_name<T: Copy>(all: &[(&str, T)], text: &str) -> Result<T, String> {
+    if let Some((_, choice)) = all.iter().find(|(name, _)| *name == text) {
+        return Ok(*choice);
+    }
+    let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
+    let (last, others) = names.split_last().unwrap_or((&"nothing", &[]));
+    Err(format!("expected {} or {last}", others.join(", ")))
+}
+
+/// Its name there.
+pub(crate) fn name_of<T: PartialEq>(all: &[(&'static str, T)], choice: &T) -> &'static str {
+    all.iter().find(|(_, known)| known == choice).map_or("", |(name, _)| name)
 }
 
 #[cfg(test)]
@@ -73,7 +86,7 @@ mod tests {
         for (name, processor) in Processor::ALL {
             assert_eq!((name.parse(), processor.to_string()), (Ok(processor), name.to_string()));
         }
-        assert!("gpu".parse::<Processor>().unwrap_err().contains("metal"));
+        assert_eq!("gpu".parse::<Processor>(), Err("expected cpu, cuda or metal".into()));
     }
 
     #[test]

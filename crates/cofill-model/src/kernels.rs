@@ -156,18 +156,37 @@ pub(crate) fn matmul(
     // SAFETY: every entry that is read or written lies inside its slice, by the assertion; `dst` is borrowed exclusively.
     #[allow(unsafe_code)]
     unsafe {
+        gemm_alone((m, n, k), factor, (lhs.as_ptr(), l), (rhs.as_ptr(), r), (dst.as_mut_ptr(), d));
+    }
+}
+
+/// [`matmul`] by pointers.
+///
+/// # Safety
+///
+/// Every entry of the three matrices is in memory that may be read; those of `dst` may be written, and nobody else has them.
+#[allow(unsafe_code)]
+unsafe fn gemm_alone(
+    (m, n, k): (usize, usize, usize),
+    factor: f32,
+    (lhs, l): (*const f32, Strided),
+    (rhs, r): (*const f32, Strided),
+    (dst, d): (*mut f32, Strided),
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
         gemm::gemm(
             m,
             n,
             k,
-            dst.as_mut_ptr().add(d.start),
+            dst.add(d.start),
             d.col as isize,
             d.row as isize,
             false,
-            lhs.as_ptr().add(l.start),
+            lhs.add(l.start),
             l.col as isize,
             l.row as isize,
-            rhs.as_ptr().add(r.start),
+            rhs.add(r.start),
             r.col as isize,
             r.row as isize,
             0.0,
@@ -213,31 +232,14 @@ pub(crate) fn product(
             if rows == 0 || width == 0 {
                 return;
             }
+            let x_at = Strided { start: 0, row: width, col: 1 };
+            let w_t = Strided { start: 0, row: 1, col: width };
+            let y_at = Strided { start, row: out, col: 1 };
             // SAFETY: x and w have the sizes asserted above. Entry (r, c) of the tile's result goes to y[r · out + start + c], which is
             // inside y for r < rows and c < n, and in no other tile's columns start..start + n. y outlives the loop.
             #[allow(unsafe_code)]
             unsafe {
-                gemm::gemm(
-                    rows,
-                    n,
-                    width,
-                    columns.start().add(start),
-                    1,
-                    out as isize,
-                    false,
-                    x.as_ptr(),
-                    1,
-                    width as isize,
-                    w.as_ptr(),
-                    width as isize,
-                    1,
-                    0.0,
-                    1.0,
-                    false,
-                    false,
-                    false,
-                    gemm::Parallelism::None,
-                );
+                gemm_alone((rows, n, width), 1.0, (x.as_ptr(), x_at), (w.as_ptr(), w_t), (columns.start(), y_at));
             }
         })
     })?;

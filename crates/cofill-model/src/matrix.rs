@@ -3,6 +3,7 @@
 //! Activations are f32 throughout. Half-precision and quantised weights are what a machine can hold, not what it computes in.
 
 use crate::error::Result;
+use crate::keep::{by_name, name_of};
 use crate::kernels::{Kernels, TILE_ROWS, product, with_slice};
 use crate::stored::Stored;
 use candle_core::quantized::{GgmlDType, QMatMul, QStorage, QTensor};
@@ -69,15 +70,13 @@ impl FromStr for Precision {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Precision, String> {
-        let found = Precision::ALL.iter().find(|(name, _)| *name == text);
-        found.map(|(_, precision)| *precision).ok_or_else(|| "expected f32, f16, q4k, q6k or q8_0".into())
+        by_name(&Precision::ALL, text)
     }
 }
 
 impl fmt::Display for Precision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = Precision::ALL.iter().find(|(_, precision)| precision == self).map_or("", |(name, _)| name);
-        f.write_str(name)
+        f.write_str(name_of(&Precision::ALL, self))
     }
 }
 
@@ -172,12 +171,11 @@ impl Matrix {
 
     /// What it takes in memory.
     pub(crate) fn bytes(&self) -> usize {
-        let tensor = |t: &Tensor| t.elem_count() * t.dtype().size_in_bytes();
         match self {
-            Matrix::F32(weight) => tensor(weight),
+            Matrix::F32(weight) => tensor_bytes(weight),
             Matrix::Narrow { tiles, .. } => tiles.iter().map(Narrow::bytes).sum(),
             Matrix::Quantised(QMatMul::QTensor(weight)) => weight.storage_size_in_bytes(),
-            Matrix::Quantised(QMatMul::Tensor(weight) | QMatMul::TensorF16(weight)) => tensor(weight),
+            Matrix::Quantised(QMatMul::Tensor(weight) | QMatMul::TensorF16(weight)) => tensor_bytes(weight),
         }
     }
 
@@ -210,10 +208,15 @@ impl Narrow {
 
     fn bytes(&self) -> usize {
         match self {
-            Narrow::Half(tile) => tile.elem_count() * tile.dtype().size_in_bytes(),
+            Narrow::Half(tile) => tensor_bytes(tile),
             Narrow::Quantised(tile) => tile.storage_size_in_bytes(),
         }
     }
+}
+
+/// What a tensor takes in memory.
+pub(crate) fn tensor_bytes(tensor: &Tensor) -> usize {
+    tensor.elem_count() * tensor.dtype().size_in_bytes()
 }
 
 /// The product of weights that are widened tile by tile.
@@ -247,7 +250,7 @@ mod tests {
         for (name, precision) in Precision::ALL {
             assert_eq!((name.parse(), precision.to_string()), (Ok(precision), name.to_string()));
         }
-        assert!("Q4_K_M".parse::<Precision>().unwrap_err().contains("q4k"));
+        assert_eq!("Q4_K_M".parse::<Precision>(), Err("expected f32, f16, q4k, q6k or q8_0".into()));
     }
 
     #[test]

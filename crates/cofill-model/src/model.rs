@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::keep::Keep;
 use crate::timing::Timing;
 use crate::transformer::{Ask, Pass, Transformer};
-use candle_core::{D, Tensor};
+use candle_core::Tensor;
 use cofill::{Attention, Denoiser, Distributions, Prediction, Query, Row, RowStats, TokenId};
 use rayon::prelude::*;
 use std::path::Path;
@@ -81,14 +81,14 @@ impl Model {
         &self.transformer
     }
 
-    /// What the checkpoint's configuration says.
-    pub fn config(&self) -> &Config {
-        self.transformer.config()
-    }
-
     /// The same, to change how it computes.
     pub fn transformer_mut(&mut self) -> &mut Transformer {
         &mut self.transformer
+    }
+
+    /// What the checkpoint's configuration says.
+    pub fn config(&self) -> &Config {
+        self.transformer.config()
     }
 
     /// Logits for some positions, whole rows. `[rows][vocab]`
@@ -101,8 +101,7 @@ impl Model {
         let mut asked = sources.clone();
         asked.dedup();
         let pass = self.transformer.forward(tokens, &Ask { rows: &asked, attention: None })?;
-        let tiles = self.transformer.logits(&pass.hidden).collect::<Result<Vec<_>>>()?;
-        let logits = Tensor::cat(&tiles, D::Minus1).and_then(|logits| logits.to_vec2::<f32>()).map_err(Error::from)?;
+        let logits = self.transformer.whole_logits(&pass.hidden)?.to_vec2::<f32>().map_err(Error::from)?;
         let row = |source: &usize| logits[asked.binary_search(source).unwrap_or_default()].clone();
         Ok(sources.iter().map(row).collect())
     }
@@ -146,14 +145,15 @@ impl Model {
             return Ok(Prediction::default());
         }
         // Two positions may share a source (0 and 1 under the shift), so rows are asked for once and looked up.
-        let mut rows: Vec<usize> = query.rows.iter().map(|&position| self.source(position)).collect();
+        let sources: Vec<usize> = query.rows.iter().map(|&position| self.source(position)).collect();
+        let mut rows = sources.clone();
         rows.dedup();
         let layers = query.attention.map(|layers| layers.resolve(self.config().layers)).transpose()?;
-        let queries: Vec<usize> = match self.attention_row {
-            AttentionRow::Position => query.rows.to_vec(),
-            AttentionRow::Source => query.rows.iter().map(|&position| self.source(position)).collect(),
+        let queries = match self.attention_row {
+            AttentionRow::Position => query.rows,
+            AttentionRow::Source => &sources,
         };
-        let probe = |layers| Probe { layers, queries: &queries, keys: query.rows };
+        let probe = |layers| Probe { layers, queries, keys: query.rows };
         let pass = self.transformer.forward(query.tokens, &Ask { rows: &rows, attention: layers.map(probe) })?;
         let attention = pass.attention.map(|by_key| Attention::from_keys(query.rows.len(), by_key)).transpose()?;
         self.timing += pass.timing;

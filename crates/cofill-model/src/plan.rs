@@ -71,19 +71,19 @@ pub(crate) fn product(shape: &[usize]) -> u64 {
     shape.iter().fold(1, |n, &d| n.saturating_mul(d as u64))
 }
 
-/// Every tensor of an architecture, by the names of the checkpoint's own layout and by llama.cpp's. A tied head is not among them.
-pub(crate) fn needs(config: &Config, weights: &Weights) -> Result<Vec<(Need, Need)>> {
+/// Every tensor of an architecture, by the names of the checkpoint's own layout. A tied head is not among them.
+pub(crate) fn needs(config: &Config, weights: &Weights) -> Result<Vec<Need>> {
     // A list as long as a damaged number of layers would be is no help to anybody.
     let n = weights.list().len();
     if config.layers > n {
         let what = format!("most of {} layers (there are {n} tensors)", config.layers);
         return Err(Error::Missing { path: weights.path().into(), what });
     }
-    Ok(listed(config, weights.layout()).into_iter().zip(listed(config, Layout::Gguf)).collect())
+    Ok(listed(config, weights.layout()))
 }
 
 /// Every tensor, in the same order for every layout.
-fn listed(config: &Config, layout: Layout) -> Vec<Need> {
+pub(crate) fn listed(config: &Config, layout: Layout) -> Vec<Need> {
     let Config { hidden, heads, kv_heads, head_dim, mlp, vocab, .. } = *config;
     let names = Names::of(config.family, layout);
     let need = |name: String, shape: &[usize], role| Need { name, shape: shape.to_vec(), role };
@@ -130,7 +130,7 @@ pub(crate) fn problems(config: &Config, weights: &Weights) -> Result<Vec<Error>>
     if weights.made_up() {
         return Ok(Vec::new()); // it has whatever is asked for
     }
-    let needs: Vec<Need> = needs(config, weights)?.into_iter().map(|(need, _)| need).collect();
+    let needs = needs(config, weights)?;
     let mut problems: Vec<Error> =
         needs.iter().filter_map(|need| weights.find(&need.name, &need.shape).err()).collect();
     let names = superfluous(weights, &needs);

@@ -10,7 +10,7 @@ use crate::gguf::metadata::architecture;
 use crate::gguf::vocabulary::{BYTE_LEVEL, NO_TOKENIZER, Vocabulary};
 use crate::gguf::{ALIGNMENT, MAGIC, keys};
 use crate::matrix::Precision;
-use crate::plan::{self, Need, Role, needs, tied_head};
+use crate::plan::{self, Need, Role, listed, needs, tied_head};
 use crate::stored::{Stored, type_of};
 use crate::transformer::{Names, TILE};
 use crate::weights::{Layout, Weights, halved};
@@ -48,8 +48,6 @@ pub struct Written {
     pub stayed_f16: Vec<String>,
     /// Why the file has no tokenizer, if it has none.
     pub without_tokenizer: Option<String>,
-    /// Whether it has a chat template.
-    pub chat: bool,
 }
 
 /// A tensor of the source and what becomes of it.
@@ -77,7 +75,7 @@ impl Quantise<'_> {
         let jobs = self.jobs(&config, &weights)?;
         // What is wrong with a checkpoint is worth knowing before gigabytes are written.
         plan::check(&config, &weights)?;
-        let (values, without_tokenizer, chat) = self.values(&config)?;
+        let (values, without_tokenizer) = self.values(&config)?;
         let header = header(&values, &jobs);
 
         let failed = |error: std::io::Error| Error::Write { path: self.out.into(), problem: error.to_string() };
@@ -99,7 +97,7 @@ impl Quantise<'_> {
         part.finish(out).map_err(failed)?;
         let stayed = jobs.iter().filter(|job| job.need.stays_f16(self.precision));
         let stayed_f16 = stayed.map(|job| job.need.name.clone()).collect();
-        Ok(Written { bytes: at, tensors: jobs.len(), stayed_f16, without_tokenizer, chat })
+        Ok(Written { bytes: at, tensors: jobs.len(), stayed_f16, without_tokenizer })
     }
 
     fn jobs(&self, config: &Config, weights: &Weights) -> Result<Vec<Job>> {
@@ -109,7 +107,8 @@ impl Quantise<'_> {
             paired: paired(config, &need),
             need,
         };
-        let mut jobs: Vec<Job> = needs(config, weights)?.into_iter().map(job).collect();
+        let mut jobs: Vec<Job> =
+            needs(config, weights)?.into_iter().zip(listed(config, Layout::Gguf)).map(job).collect();
         // A tied head is looked up in one precision and multiplied with in another, so that it becomes a tensor of its own.
         let head = tied_head(config, Layout::Gguf);
         if config.tied && head.dtype(self.precision) != self.precision.of_embedding() {
@@ -119,8 +118,8 @@ impl Quantise<'_> {
         Ok(jobs)
     }
 
-    /// The header's values, why there is no tokenizer among them, and whether there is a chat template.
-    fn values(&self, config: &Config) -> Result<(Values, Option<String>, bool)> {
+    /// The header's values, and why there is no tokenizer among them.
+    fn values(&self, config: &Config) -> Result<(Values, Option<String>)> {
         let path = self.checkpoint.path();
         let arch = architecture(config.family).ok_or_else(|| Error::Unsupported {
             path: path.into(),
@@ -177,10 +176,10 @@ impl Quantise<'_> {
         if config.family == Family::Llada {
             values.bool(keys::ADD_BOS, true); // for llama.cpp, whose converter says so; here nothing is added to a text
         }
-        if let Some(chat) = &chat {
+        if let Some(chat) = chat {
             values.string(keys::CHAT_TEMPLATE, &chat.source()?);
         }
-        Ok((values, without_tokenizer, chat.is_some()))
+        Ok((values, without_tokenizer))
     }
 }
 

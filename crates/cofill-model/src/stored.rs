@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::kernels::with_slice;
 use crate::matrix::Precision;
 use candle_core::quantized::{GgmlDType, QStorage, QTensor};
-use candle_core::{DType, Device, Tensor};
+use candle_core::{DType, Device, Tensor, WithDType};
 use half::{bf16, f16};
 use std::borrow::Cow;
 use std::ops::Range;
@@ -95,18 +95,12 @@ impl Stored<'_> {
 
     /// In f32, finite.
     pub(crate) fn to_f32(&self) -> Result<Tensor> {
-        let values: Vec<f32> = match self.dtype {
-            GgmlDType::F32 => convert(&self.bytes, f32::from_le_bytes),
-            GgmlDType::F16 => convert(&self.bytes, |b| f16::from_le_bytes(b).to_f32()),
-            GgmlDType::BF16 => convert(&self.bytes, |b| bf16::from_le_bytes(b).to_f32()),
-            _ => return Ok(self.quantised()?.dequantize(&Device::Cpu)?),
-        };
-        // No early exit, so that the common case is one vectorised pass.
-        if !values.iter().fold(true, |finite, v| finite & v.is_finite()) {
-            let index = values.iter().position(|v| !v.is_finite()).unwrap_or(0);
-            return Err(self.not_finite(index, values[index]));
+        match self.dtype {
+            GgmlDType::F32 => self.convert(f32::from_le_bytes, f32::is_finite),
+            GgmlDType::F16 => self.convert(|b| f16::from_le_bytes(b).to_f32(), f32::is_finite),
+            GgmlDType::BF16 => self.convert(|b| bf16::from_le_bytes(b).to_f32(), f32::is_finite),
+            _ => Ok(self.quantised()?.dequantize(&Device::Cpu)?),
         }
-        Ok(Tensor::from_vec(values, &*self.shape, &Device::Cpu)?)
     }
 
     /// In f32, to be converted to a smaller type: no weight is beyond the largest f16, which also bounds the factors of blocks.
@@ -121,20 +115,27 @@ impl Stored<'_> {
 
     /// In f16 as it is stored, finite.
     pub(crate) fn f16(&self) -> Result<Tensor> {
-        let values: Vec<f16> = convert(&self.bytes, f16::from_le_bytes);
-        match values.iter().position(|v| !v.is_finite()) {
-            Some(index) => Err(self.not_finite(index, values[index].to_f32())),
-            None => Ok(Tensor::from_vec(values, &*self.shape, &Device::Cpu)?),
-        }
+        self.convert(f16::from_le_bytes, f16::is_finite)
     }
 
     /// In bf16 as it is stored, finite.
     pub(crate) fn bf16(&self) -> Result<Tensor> {
-        let values: Vec<bf16> = convert(&self.bytes, bf16::from_le_bytes);
-        match values.iter().position(|v| !v.is_finite()) {
-            Some(index) => Err(self.not_finite(index, values[index].to_f32())),
-            None => Ok(Tensor::from_vec(values, &*self.shape, &Device::Cpu)?),
+        self.convert(bf16::from_le_bytes, bf16::is_finite)
+    }
+
+    /// A number for every N bytes, all of them finite.
+    fn convert<const N: usize, T: WithDType + Into<f32>>(
+        &self,
+        from: impl Fn([u8; N]) -> T,
+        finite: impl Fn(T) -> bool,
+    ) -> Result<Tensor> {
+        let values: Vec<T> = self.bytes.as_chunks().0.iter().map(|&chunk| from(chunk)).collect();
+        // No early exit, so that the common case is one vectorised pass.
+        if !values.iter().fold(true, |all, &v| all & finite(v)) {
+            let index = values.iter().position(|&v| !finite(v)).unwrap_or(0);
+            return Err(self.not_finite(index, values[index].into()));
         }
+        Ok(Tensor::from_vec(values, &*self.shape, &Device::Cpu)?)
     }
 
     /// As rows to look up: in `precision`, or as they are stored, where quantised ones become f16.
@@ -198,10 +199,6 @@ impl std::ops::Deref for Aligned<'_> {
             Aligned::Copy(bytes, range) => &bytes[range.clone()],
         }
     }
-}
-
-fn convert<const N: usize, T>(bytes: &[u8], f: impl Fn([u8; N]) -> T) -> Vec<T> {
-    bytes.as_chunks::<N>().0.iter().map(|&chunk| f(chunk)).collect()
 }
 
 #[cfg(test)]

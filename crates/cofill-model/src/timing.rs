@@ -16,13 +16,6 @@ pub struct Timing {
     pub probe: Duration,
 }
 
-impl Timing {
-    /// The whole.
-    pub fn total(&self) -> Duration {
-        self.body + self.final_block + self.head + self.probe
-    }
-}
-
 impl AddAssign for Timing {
     fn add_assign(&mut self, other: Timing) {
         self.body += other.body;

@@ -14,11 +14,11 @@ use crate::config::{Config, Family};
 use crate::error::Result;
 use crate::keep::{Keep, Processor};
 use crate::kernels::{Kernels, rotate, swiglu, with_slice};
-use crate::matrix::Matrix;
+use crate::matrix::{Matrix, tensor_bytes};
 use crate::plan;
 use crate::timing::Timing;
 use crate::weights::{Layout, Weights};
-use candle_core::{DType, Device, Tensor};
+use candle_core::{D, DType, Device, Tensor};
 use candle_nn::ops::{rms_norm, silu};
 use candle_nn::rotary_emb::rope;
 use rayon::prelude::*;
@@ -128,17 +128,17 @@ impl Transformer {
 
     /// What the weights take in memory.
     pub fn bytes(&self) -> usize {
-        let tensor = |t: &Tensor| t.elem_count() * t.dtype().size_in_bytes();
-        let linear = |l: &Linear| l.weight.bytes() + l.bias.as_ref().map_or(0, tensor);
+        let linear = |l: &Linear| l.weight.bytes() + l.bias.as_ref().map_or(0, tensor_bytes);
         let block = |b: &Block| {
             let linears = [&b.q, &b.k, &b.v, &b.o, &b.gate, &b.up, &b.down];
             let norms = [Some(&b.attn_norm), Some(&b.mlp_norm), b.q_norm.as_ref(), b.k_norm.as_ref()];
-            norms.into_iter().flatten().map(tensor).sum::<usize>() + linears.into_iter().map(linear).sum::<usize>()
+            norms.into_iter().flatten().map(tensor_bytes).sum::<usize>()
+                + linears.into_iter().map(linear).sum::<usize>()
         };
         // A tied f32 head is the embedding itself.
         let shared = self.config.tied && self.embedding.dtype() == DType::F32;
         let head = if shared { 0 } else { self.head.iter().map(Matrix::bytes).sum() };
-        tensor(&self.embedding) + self.blocks.iter().map(block).sum::<usize>() + tensor(&self.norm) + head
+        tensor_bytes(&self.embedding) + self.blocks.iter().map(block).sum::<usize>() + tensor_bytes(&self.norm) + head
     }
 
     /// Whose loops it computes with.
@@ -171,7 +171,7 @@ impl Transformer {
             let mixed = self.attend(block, &x, &every, &rotary, probe)?;
             x = self.finish_block(block, x, &mixed)?;
         }
-        let probed_body = mean.as_ref().map_or(Duration::ZERO, HeadMean::spent);
+        let probed_body = mean.as_ref().map_or(Duration::ZERO, |mean| mean.spent);
         let body = begun.elapsed();
 
         // The final block: queries are the asked rows and those whose attention is probed, all else the asked rows.
@@ -255,12 +255,19 @@ impl Transformer {
     }
 
     fn indices(&self, positions: impl Iterator<Item = usize>) -> Result<Tensor> {
-        indices(positions, self.norm.device())
+        let positions: Vec<u32> = positions.map(|position| position as u32).collect();
+        let n = positions.len();
+        Ok(Tensor::from_vec(positions, n, self.norm.device())?)
     }
 
     /// Logits for hidden states after the final norm, a tile of token ids at a time, in their order. `[rows, ids of the tile]`
     pub fn logits<'a>(&'a self, hidden: &'a Tensor) -> impl Iterator<Item = Result<Tensor>> + 'a {
         self.head.iter().map(move |tile| tile.forward(hidden, self.kernels))
+    }
+
+    /// All of these at once, for whoever needs whole rows. `[rows, vocab]`
+    pub(crate) fn whole_logits(&self, hidden: &Tensor) -> Result<Tensor> {
+        Ok(Tensor::cat(&self.logits(hidden).collect::<Result<Vec<_>>>()?, D::Minus1)?)
     }
 }
 
@@ -399,10 +406,4 @@ impl Names {
             head: "output.weight",
         }
     }
-}
-
-fn indices(positions: impl Iterator<Item = usize>, device: &Device) -> Result<Tensor> {
-    let positions: Vec<u32> = positions.map(|position| position as u32).collect();
-    let n = positions.len();
-    Ok(Tensor::from_vec(positions, n, device)?)
 }

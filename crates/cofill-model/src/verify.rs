@@ -8,7 +8,7 @@
 use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::transformer::Ask;
-use candle_core::{D, Device, Tensor};
+use candle_core::{Device, Tensor};
 use cofill::{Denoiser, Layers, Prediction, Proposal, Query, TokenId};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -45,9 +45,9 @@ pub struct Case<'a> {
     /// Its name in the file.
     pub name: String,
     /// Its row in the batch.
-    pub row: usize,
+    row: usize,
     /// How much padding was cut off on the left.
-    pub pad: usize,
+    pad: usize,
     /// The canvas.
     pub tokens: Vec<TokenId>,
 }
@@ -55,7 +55,7 @@ pub struct Case<'a> {
 /// How far a sequence was off.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
-    /// The sequence: its case, and its row where there are several.
+    /// The sequence: its case, and its row there.
     pub case: String,
     /// One each for logits, confidence, entropy and attention.
     pub deviations: Vec<Deviation>,
@@ -201,6 +201,12 @@ impl Case<'_> {
             verdict.skipped = Some(Error::FirstMasked.to_string());
             return Ok(verdict);
         }
+        // Under the shift, the first row of a padded sequence was predicted from padding; alone, from itself.
+        let skip = usize::from(shift && self.pad > 0);
+        let (want_c, want_h, argmax) = (self.field("confidence")?, self.field("entropy")?, self.argmax()?);
+        let (want_c, want_h, argmax) = (&want_c[skip..], &want_h[skip..], &argmax[skip..]);
+        // We never propose the mask, so where the reference does there is nothing to compare.
+        let is_mask = |i: usize| argmax.get(i) == Some(&i64::from(mask));
         let mut worst = [0.0f64; 3];
         for layer in 0..layers {
             let prediction = self.ask(model, &every, layer)?;
@@ -210,13 +216,7 @@ impl Case<'_> {
                     worst[2] = worst[2].max(self.compare("attention", got, want)?);
                 }
             }
-            // Under the shift, the first row of a padded sequence was predicted from padding; alone, from itself.
-            let skip = usize::from(shift && self.pad > 0);
-            let (want_c, want_h, argmax) = (self.field("confidence")?, self.field("entropy")?, self.argmax()?);
-            let (want_c, want_h, argmax) = (&want_c[skip..], &want_h[skip..], &argmax[skip..]);
             let rows = &prediction.rows[skip..];
-            // We never propose the mask, so where the reference does there is nothing to compare.
-            let is_mask = |i: usize| argmax.get(i) == Some(&i64::from(mask));
             let c = rows.iter().enumerate().map(|(i, row)| match want_c.get(i).filter(|_| is_mask(i)) {
                 Some(want) => f64::from(*want),
                 None => row.confidence,
@@ -241,25 +241,15 @@ impl Case<'_> {
         model.check_tokens(&self.tokens)?;
         let transformer = model.transformer();
         let pass = transformer.forward(&self.tokens, &Ask { rows, attention: None })?;
-        let tiles = transformer.logits(&pass.hidden).collect::<Result<Vec<_>>>()?;
-        let logits = Tensor::cat(&tiles, D::Minus1).and_then(|logits| logits.flatten_all()?.to_vec1::<f32>());
-        let logits = logits.map_err(Error::from)?;
+        let logits = transformer.whole_logits(&pass.hidden)?;
+        let logits = logits.flatten_all().and_then(|logits| logits.to_vec1::<f32>()).map_err(Error::from)?;
         Ok(self.compare("logits", logits.into_iter().map(f64::from), &self.field("logits")?)?)
     }
 
     /// The model's answer for every row, with the attention of one layer.
     pub fn ask(&self, model: &mut Model, rows: &[usize], layer: usize) -> cofill::Result<Prediction> {
         let proposal = Proposal::greedy();
-        let query = Query {
-            sequence: 0,
-            tokens: &self.tokens,
-            rows,
-            free: rows,
-            attention: Some(Layers::Nth(layer)),
-            distributions: false,
-            proposal: &proposal,
-            step: 0,
-        };
+        let query = Query { attention: Some(Layers::Nth(layer)), ..Query::new(&self.tokens, rows, &proposal) };
         Ok(model.denoise(&[query])?.pop().unwrap_or_default())
     }
 }

@@ -37,10 +37,7 @@ impl Online {
         }
         let better = key > f64::NEG_INFINITY && self.chosen.is_none_or(|(_, best)| key > best);
         if better {
-            if self.chosen_logit > f64::NEG_INFINITY {
-                self.rest += (self.chosen_logit - self.max).exp(); // who was chosen joins the rest
-            }
-            (self.chosen, self.chosen_logit) = (Some((token, key)), logit);
+            self.choose(token, key, logit);
         } else {
             self.rest += e;
         }
@@ -79,19 +76,24 @@ impl Online {
             // Summed around the chosen one, so that 1 − c does not come from a difference.
             let chosen = logits.iter().position(|&l| f64::from(l) == top).unwrap_or_default();
             let ((sum, weighted), e) = (others(chosen), (top - self.max).exp());
-            if self.chosen_logit > f64::NEG_INFINITY {
-                self.rest += (self.chosen_logit - self.max).exp(); // who was chosen joins the rest
-            }
+            self.choose(first + chosen as TokenId, top, top);
             self.rest += sum;
             self.sum += sum + e;
             self.weighted += weighted + (top - self.max) * e;
-            (self.chosen, self.chosen_logit) = (Some((first + chosen as TokenId, top)), top);
         } else {
             let (sum, weighted) = others(logits.len());
             self.rest += sum;
             self.sum += sum;
             self.weighted += weighted;
         }
+    }
+
+    /// Who was chosen before joins the rest.
+    fn choose(&mut self, token: TokenId, key: f64, logit: f64) {
+        if self.chosen_logit > f64::NEG_INFINITY {
+            self.rest += (self.chosen_logit - self.max).exp();
+        }
+        (self.chosen, self.chosen_logit) = (Some((token, key)), logit);
     }
 
     fn rescale(&mut self, max: f64) {

@@ -70,6 +70,8 @@ fn object(args: &Args, checkpoint: &Checkpoint, it: &Inspection) -> Value {
         "rope_theta": config.rope_theta,
         "rms_eps": config.rms_eps,
         "qkv_bias": config.qkv_bias,
+        "o_bias": config.o_bias,
+        "qk_norm": config.qk_norm,
         "tied": config.tied,
         "shift": config.shift,
         "mask_id": config.mask_id,

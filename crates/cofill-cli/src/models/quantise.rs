@@ -2,9 +2,10 @@
 
 use super::size;
 use crate::fail::{Done, warning_line};
+use crate::progress::Progress;
 use crate::show::count;
 use cofill_model::{Checkpoint, Precision, Quantise};
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -27,18 +28,9 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Done {
     let checkpoint = Checkpoint::open(&args.path)?;
     let job = Quantise { checkpoint: &checkpoint, out: &args.out, precision: args.dtype, overwrite: args.force };
-    // One line that is written over; where nobody watches, nothing.
-    let watched = std::io::stderr().is_terminal();
-    let erase = "\r\x1b[K";
-    let written = job.run(|name, i, n| {
-        if watched {
-            let _ = write!(anstream::stderr(), "{erase}{:>3} %  {name}", i * 100 / n.max(1));
-        }
-    });
-    if watched {
-        let _ = write!(anstream::stderr(), "{erase}");
-    }
-    let written = written?;
+    let progress = Progress::writing();
+    let written = job.run(|name, i, n| progress.tensor(name, i, n))?;
+    drop(progress);
     let mut out = std::io::stdout().lock();
     let tensors = count(written.tensors, "tensor");
     writeln!(out, "{}  {}, {tensors}, {}", args.out.display(), size(written.bytes), args.dtype)?;

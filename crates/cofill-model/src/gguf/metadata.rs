@@ -87,7 +87,7 @@ impl Gguf {
 
     /// The architecture by llama.cpp's name.
     pub(crate) fn family(&self) -> Result<(&'static str, Family)> {
-        let given = self.string(keys::ARCHITECTURE)?.ok_or_else(|| self.missing(keys::ARCHITECTURE))?;
+        let given = self.required(keys::ARCHITECTURE, Gguf::string)?;
         let known = ARCHITECTURES.iter().find(|(name, _)| *name == given);
         let accepted = || ARCHITECTURES.map(|(name, _)| format!("`{name}`")).join(" and ");
         known.copied().ok_or_else(|| self.unsupported(keys::ARCHITECTURE, given, &accepted()))
@@ -104,13 +104,8 @@ impl Gguf {
         Ok(Some((heads, kv_heads)))
     }
 
-    fn unsupported(&self, what: &str, given: &str, accepted: &str) -> Error {
-        let (what, given, accepted) = (format!("`{what}`"), given.into(), accepted.into());
-        Error::Unsupported { path: self.path().into(), what, given, accepted }
-    }
-
     fn size(&self, key: &str) -> Result<usize> {
-        self.size_or_none(key)?.ok_or_else(|| self.missing(key))
+        self.required(key, Gguf::size_or_none)
     }
 
     fn size_or_none(&self, key: &str) -> Result<Option<usize>> {
@@ -122,11 +117,11 @@ impl Gguf {
     }
 
     fn number(&self, key: &str) -> Result<f64> {
-        self.float(key)?.ok_or_else(|| self.missing(key))
+        self.required(key, Gguf::float)
     }
 
-    pub(crate) fn id(&self, key: &str) -> Result<TokenId> {
-        self.id_or_none(key)?.ok_or_else(|| self.missing(key))
+    fn id(&self, key: &str) -> Result<TokenId> {
+        self.required(key, Gguf::id_or_none)
     }
 
     pub(crate) fn id_or_none(&self, key: &str) -> Result<Option<TokenId>> {

@@ -57,21 +57,18 @@ impl Gguf {
     }
 
     fn byte_level(&self) -> Result<tokenizers::Tokenizer> {
-        let unsupported = |what: &str, given: &str, accepted: String| {
-            let (what, given) = (format!("`{what}`"), given.into());
-            Error::Unsupported { path: self.path().into(), what, given, accepted }
-        };
-        let model = self.string(keys::TOKENIZER)?.ok_or_else(|| self.missing(keys::TOKENIZER))?;
+        let model = self.required(keys::TOKENIZER, Gguf::string)?;
         if model != BYTE_LEVEL {
-            return Err(unsupported(keys::TOKENIZER, model, format!("`{BYTE_LEVEL}`, or `{}`", keys::TOKENIZER_JSON)));
+            let accepted = format!("`{BYTE_LEVEL}`, or `{}`", keys::TOKENIZER_JSON);
+            return Err(self.unsupported(keys::TOKENIZER, model, &accepted));
         }
-        let name = self.string(keys::PRE)?.ok_or_else(|| self.missing(keys::PRE))?;
+        let name = self.required(keys::PRE, Gguf::string)?;
         let accepted = || PRES.iter().flat_map(|pre| pre.names).map(|name| format!("`{name}`")).collect::<Vec<_>>();
         let pre = PRES.iter().find(|pre| pre.names.contains(&name));
-        let pre = pre.ok_or_else(|| unsupported(keys::PRE, name, accepted().join(", ")))?;
-        let tokens = self.strings(keys::TOKENS)?.ok_or_else(|| self.missing(keys::TOKENS))?;
-        let kinds = self.integers(keys::TOKEN_TYPES)?.ok_or_else(|| self.missing(keys::TOKEN_TYPES))?;
-        let merges = self.strings(keys::MERGES)?.ok_or_else(|| self.missing(keys::MERGES))?;
+        let pre = pre.ok_or_else(|| self.unsupported(keys::PRE, name, &accepted().join(", ")))?;
+        let tokens = self.required(keys::TOKENS, Gguf::strings)?;
+        let kinds = self.required(keys::TOKEN_TYPES, Gguf::integers)?;
+        let merges = self.required(keys::MERGES, Gguf::strings)?;
         if kinds.len() != tokens.len() {
             let (n, m, tokens, kinds) = (tokens.len(), kinds.len(), keys::TOKENS, keys::TOKEN_TYPES);
             return Err(self.malformed(format!("`{tokens}` has {n} entries, but `{kinds}` has {m}")));

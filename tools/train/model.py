@@ -1,6 +1,6 @@
 """The transformer of both families, in their own tensor names.
 
-LLaDA: no biases, row i predicts position i. Dream: biases on q, k and v, shared key heads, row i - 1 predicts position i.
+LLaDA: no biases, row i predicts position i. Dream: biases on q, k and v, row i - 1 predicts position i.
 """
 
 import math
@@ -22,7 +22,7 @@ class Shape:
     vocab: int
     eps: float
     theta: float = 10_000.0
-    context: int = 256
+    context: int = 8192  # training sequences are below 100; this is what a canvas may have
 
     @property
     def shift(self) -> bool:

@@ -17,7 +17,7 @@
 
 pub mod chain;
 pub mod code;
-mod draw;
+pub(crate) mod draw;
 pub mod predicates;
 mod python;
 pub mod sudoku;
@@ -183,6 +183,11 @@ impl Mini {
             9 => Split::Test,
             _ => Split::Train,
         }
+    }
+
+    /// The task that asks `prompt`, if one does.
+    pub fn asking(prompt: &str) -> Option<Mini> {
+        Mini::ALL.into_iter().find(|task| task.check(prompt, "").is_ok())
     }
 
     /// Whether `answer` is right for `prompt`; an error if this task asks no such thing.

@@ -19,23 +19,23 @@ pub(crate) const SHAPE: &str = "`Fill the gaps:` and predicates such as `3+[MASK
 /// How a gap is written, here and in `cofill generate --template`.
 pub const GAP: &str = "[MASK:1]";
 
-const HEAD: &str = "Fill the gaps:\n";
-const N_PREDICATES: usize = 5;
+pub(crate) const HEAD: &str = "Fill the gaps:\n";
+pub(crate) const N_PREDICATES: usize = 5;
 
 /// The set E of the paper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     Sum,
     Product,
     Min,
     Max,
 }
 
-const KINDS: [Kind; 4] = [Kind::Sum, Kind::Product, Kind::Min, Kind::Max];
+pub(crate) const KINDS: [Kind; 4] = [Kind::Sum, Kind::Product, Kind::Min, Kind::Max];
 
 impl Kind {
     /// D of A, B and C.
-    fn value(self, [a, b, c]: [i64; 3]) -> i64 {
+    pub(crate) fn value(self, [a, b, c]: [i64; 3]) -> i64 {
         match self {
             Kind::Sum => a + b + c,
             Kind::Product => a * b * c,
@@ -45,7 +45,7 @@ impl Kind {
     }
 
     /// The largest operand that is drawn: few enough facts for a tiny model, and results below 100.
-    fn most(self) -> i64 {
+    pub(crate) fn most(self) -> i64 {
         match self {
             Kind::Sum => 6,
             Kind::Product => 4,
@@ -53,7 +53,7 @@ impl Kind {
         }
     }
 
-    fn text(self, [a, b, c, d]: [&str; 4]) -> String {
+    pub(crate) fn text(self, [a, b, c, d]: [&str; 4]) -> String {
         match self {
             Kind::Sum => format!("{a}+{b}+{c}={d}"),
             Kind::Product => format!("{a}*{b}*{c}={d}"),

@@ -30,8 +30,8 @@ pub(crate) enum Operation {
 pub(crate) struct Run {
     /// The returned value.
     pub(crate) value: i64,
-    /// Every operator that was applied, in order.
-    pub(crate) operations: Vec<Operation>,
+    /// Every operator that was applied, in order, and what stood on its left and right.
+    pub(crate) operations: Vec<(Operation, [i64; 2])>,
 }
 
 /// Where it is no such program, or what went wrong while it ran.
@@ -128,7 +128,7 @@ fn tokens(line: &str) -> Result<Vec<Token>, String> {
 /// The state of a call, and what is left of the line that it is at.
 struct Machine {
     names: BTreeMap<String, i64>,
-    operations: Vec<Operation>,
+    operations: Vec<(Operation, [i64; 2])>,
     tokens: Vec<Token>, // reversed: the next one is at the end
     depth: usize,
 }
@@ -217,7 +217,7 @@ impl Machine {
             }
             _ => (Operation::Divide, a.checked_rem(b).map(|r| if r != 0 && (r < 0) != (b < 0) { r + b } else { r })),
         };
-        self.operations.push(operation);
+        self.operations.push((operation, [a, b]));
         value.ok_or_else(|| "a number too large".into())
     }
 }
@@ -245,7 +245,7 @@ mod tests {
     fn operations_are_listed_as_they_happen() {
         use Operation::{Add, Divide, Multiply, Subtract};
         let ran = run("def f(x):\n x = 1 + x * 2\n x -= x // 3\n return -x", "f", 1).unwrap();
-        assert_eq!(ran.operations, [Multiply, Add, Divide, Subtract]);
+        assert_eq!(ran.operations, [(Multiply, [1, 2]), (Add, [1, 2]), (Divide, [3, 3]), (Subtract, [3, 1])]);
         assert_eq!(ran.value, -2, "1 + 2 = 3, 3 - 1 = 2");
     }
 

@@ -18,7 +18,7 @@ use super::{Example, Verdict, number, wrong};
 /// Six lines of six tokens; the last has no line break, but the text ends there.
 pub const LENGTH: usize = 36;
 
-pub(crate) const SHAPE: &str = "`Write 6 different equations with result 17 using 3, 8, 5, 11, 12, 2.`";
+pub(crate) const SHAPE: &str = "`Write 6 different equations with result 17 using 3, 8, 5, 11, 10, 2.`";
 
 pub(crate) fn draw(draw: &mut Draw) -> Example {
     let n = draw.number(5, 6) as usize;

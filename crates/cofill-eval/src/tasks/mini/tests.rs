@@ -34,10 +34,17 @@ fn splits_share_no_prompt() {
 fn no_masking_of_a_training_text_is_a_test_prompt() {
     for index in 0..N {
         let Example { answer, .. } = Mini::Predicates.example(Split::Train, 1, index);
-        let digits = |text: &str| text.replace(|c: char| c.is_ascii_digit(), "");
-        let masked = digits(&answer).replace("+", "[MASK:1]+");
-        assert_eq!(Mini::Predicates.split_of(&answer), Split::Train);
-        assert_eq!(Mini::Predicates.split_of(&masked.replace("[MASK:1]", "")), Split::Train);
+        for every in 1..=4 {
+            // Numbers and what stands between them, by turns; of the numbers, one in `every` is masked.
+            let parts = answer.as_bytes().chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit());
+            let mask = |(i, part): (usize, &[u8])| match part[0].is_ascii_digit() && i / 2 % every == 0 {
+                true => predicates::GAP.to_owned(),
+                false => String::from_utf8(part.to_vec()).unwrap(),
+            };
+            let masked: String = parts.enumerate().map(mask).collect();
+            assert!(masked.contains(predicates::GAP));
+            assert_eq!(Mini::Predicates.split_of(&masked), Split::Train, "{masked}");
+        }
     }
 }
 
@@ -82,7 +89,7 @@ fn the_first_examples_are_these() {
 const FIRST: [(Mini, &str); 5] = [
     (Mini::Chain, "Ben has 9 stamps, sells 4, wins 5, loses 1, sells 1, loses 2, gives 3. How many stamps?\n"),
     (Mini::Sums, "Write 6 different equations with result 17 using 2, 1, 7, 11, 5, 8.\n"),
-    (Mini::Code, "Write f so that f(8) is 16: add, add, subtract, add, add.\n"),
+    (Mini::Code, "Write f so that f(15) is 11: add 1, add 1, subtract, add.\n"),
     (Mini::Sudoku, "Sudoku:\n0 0 0 0\n2 0 1 0\n3 2 0 0\n1 0 0 0\n"),
     (
         Mini::Predicates,

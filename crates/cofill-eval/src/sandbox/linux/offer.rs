@@ -1,0 +1,130 @@
+//! What this machine offers, found out by trying: each layer is put around a program that should pass.
+//!
+//! Version numbers and settings are no proof. Containers forbid calls that the kernel has, and say so in different
+//! ways.
+
+use super::{Cage, Identity, Namespaces, filter, sys};
+use crate::sandbox::layers::Offer;
+use crate::sandbox::python::Python;
+use crate::sandbox::tidy::{Access, Workdir};
+use crate::sandbox::{Error, Layers, Options, PROBE_TIMEOUT, run};
+use std::io;
+use std::sync::atomic::AtomicU32;
+
+/// The layers that are wanted and work.
+pub(in crate::sandbox) fn offer(python: &Python, options: &Options) -> Result<Offer, Error> {
+    let parent = std::env::temp_dir();
+    let base = Workdir::new(&parent, "cofill-sandbox", Access::Passable)
+        .map_err(|problem| Error::Workdir { parent, problem })?;
+    let is_root = rustix::process::geteuid().is_root();
+    let mut cage = Cage {
+        python: python.clone(),
+        base,
+        filters: None,
+        landlock: 0,
+        namespaces: if is_root { Namespaces::Root } else { Namespaces::User },
+        identity: Identity::Fresh,
+        started: AtomicU32::new(0),
+    };
+    let mut found =
+        Found { layers: Layers { guard: options.layers.guard, ..Layers::NONE }, working: vec![], lacking: vec![] };
+    let wanted = options.layers;
+
+    if wanted.namespaces {
+        found.namespaces(&mut cage, options);
+    }
+    if wanted.landlock {
+        found.landlock(&mut cage, options);
+    }
+    if wanted.seccomp {
+        found.seccomp(&mut cage, options);
+    }
+    if wanted.rlimits {
+        found.layers.rlimits = true;
+        found.working.push("resource limits".into());
+    }
+    if wanted.privileges {
+        found.privileges(&mut cage, options, is_root);
+    }
+    Ok(Offer { cage, layers: found.layers, working: found.working, lacking: found.lacking })
+}
+
+struct Found {
+    layers: Layers,
+    working: Vec<String>,
+    lacking: Vec<String>,
+}
+
+impl Found {
+    fn namespaces(&mut self, cage: &mut Cage, options: &Options) {
+        // Privileges go with it: in a user namespace they are what keeps the capabilities that come with it from the
+        // program.
+        let only = Layers { namespaces: true, privileges: true, ..Layers::NONE };
+        let mut reason = attempt(cage, options, only);
+        if reason.is_some() && cage.namespaces == Namespaces::Root {
+            // Root of a container may lack the right and still have that of any user.
+            cage.namespaces = Namespaces::User;
+            reason = attempt(cage, options, only);
+        }
+        match reason {
+            None => {
+                let user = if cage.namespaces == Namespaces::User { "user, " } else { "" };
+                self.layers.namespaces = true;
+                self.working.push(format!("namespaces ({user}mount, pid, network, ipc, uts)"));
+            }
+            Some(reason) => self.lacking.push(format!("namespaces: {reason}")),
+        }
+    }
+
+    fn landlock(&mut self, cage: &mut Cage, options: &Options) {
+        cage.landlock = match sys::landlock_version() {
+            Ok(version) => version,
+            Err(errno) => return self.lacking.push(format!("Landlock: {}", io::Error::from_raw_os_error(errno))),
+        };
+        match attempt(cage, options, Layers { landlock: true, ..Layers::NONE }) {
+            None => {
+                self.layers.landlock = true;
+                self.working.push(format!("Landlock {}", cage.landlock));
+            }
+            Some(reason) => self.lacking.push(format!("Landlock: {reason}")),
+        }
+    }
+
+    fn seccomp(&mut self, cage: &mut Cage, options: &Options) {
+        let reason = match filter::filters() {
+            Ok(filters) => {
+                cage.filters = Some(filters);
+                attempt(cage, options, Layers { seccomp: true, ..Layers::NONE })
+            }
+            Err(error) => Some(error.to_string()),
+        };
+        match reason {
+            None => {
+                self.layers.seccomp = true;
+                self.working.push("seccomp".into());
+            }
+            Some(reason) => self.lacking.push(format!("seccomp: {reason}")),
+        }
+    }
+
+    /// Root gives its identity up, unless Python lies where nobody else can read it and there is no root directory to
+    /// put it into.
+    fn privileges(&mut self, cage: &mut Cage, options: &Options, is_root: bool) {
+        self.layers.privileges = true;
+        let only = Layers { privileges: true, ..Layers::NONE };
+        if is_root && !self.layers.namespaces && attempt(cage, options, only).is_some() {
+            cage.identity = Identity::Keep;
+        }
+        let keeps_root = is_root && cage.identity == Identity::Keep;
+        self.working.push(if keeps_root { "no capabilities (as root)" } else { "no privileges" }.into());
+    }
+}
+
+/// Why a program that should pass does not.
+fn attempt(cage: &Cage, options: &Options, layers: Layers) -> Option<String> {
+    match run::run(cage, layers, &options.limits, "assert 1 + 1 == 2", PROBE_TIMEOUT) {
+        Ok(execution) if execution.passed => None,
+        Ok(execution) => Some(format!("a harmless program ended with `{}`", execution.result)),
+        Err(failure) => Some(failure.to_string()),
+    }
+}

@@ -1,0 +1,107 @@
+//! One program, from its text to its verdict.
+//!
+//! Time is kept here, not by the program: its own alarm rings after `timeout` as in the harness, which a program may
+//! swallow; a second later everything is killed. The clock starts when the driver says that the program does, so that
+//! a slow start of Python on a loaded machine is not counted.
+
+use super::cage::{Cage, Running};
+use super::verdict::{self, Nonce};
+use super::{Layers, Limits};
+use crate::judge::Execution;
+use std::io::{Read, Write};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Python has this long to start.
+const STARTUP: Duration = Duration::from_secs(30);
+/// The harness joins for a second longer than its alarm.
+const GRACE: Duration = Duration::from_secs(1);
+/// How often what the kernel does not limit is looked at.
+const TICK: Duration = Duration::from_millis(20);
+
+/// Why nothing can be said about a program.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    #[error("cannot start Python: {0}")]
+    Start(String),
+    #[error("Python ended before the program began: {0}")]
+    Early(String),
+}
+
+/// Runs a program and leaves nothing of it.
+pub(super) fn run(
+    cage: &Cage,
+    layers: Layers,
+    limits: &Limits,
+    program: &str,
+    timeout: Duration,
+) -> Result<Execution, Failure> {
+    let mut running = cage.start(layers, limits, timeout + GRACE).map_err(|error| Failure::Start(error.to_string()))?;
+    let nonce = Nonce::new();
+    let answers = talk(&mut running, verdict::request(program, timeout, layers), nonce);
+    let verdict = listen(&answers, &running, timeout, &nonce);
+    running.end();
+    verdict
+}
+
+/// Two threads that write the request and read the answer. They end when the process does.
+fn talk(running: &mut Running, request: Vec<u8>, nonce: Nonce) -> Receiver<Vec<u8>> {
+    let (stdin, stdout) = running.pipes();
+    thread::spawn(move || {
+        let Some(mut stdin) = stdin else { return };
+        // A process that is gone takes no request; the reader finds out.
+        let _ = stdin.write_all(&request).and_then(|()| stdin.write_all(nonce.bytes()));
+    });
+    let (send, receive) = mpsc::channel();
+    thread::spawn(move || {
+        let Some(mut stdout) = stdout else { return };
+        let mut buffer = [0; 4096];
+        let mut total = 0;
+        while let Ok(n @ 1..) = stdout.read(&mut buffer) {
+            total += n;
+            if send.send(buffer[..n].to_vec()).is_err() || total > verdict::LONGEST {
+                return;
+            }
+        }
+    });
+    receive
+}
+
+/// Waits for an answer: until it is complete, the pipe is closed, time is up or the program takes more than it may.
+fn listen(
+    answers: &Receiver<Vec<u8>>,
+    running: &Running,
+    timeout: Duration,
+    nonce: &Nonce,
+) -> Result<Execution, Failure> {
+    let mut answer = Vec::new();
+    let starts = Instant::now() + STARTUP;
+    while answer.is_empty() {
+        match answers.recv_timeout(starts.saturating_duration_since(Instant::now())) {
+            Ok(bytes) => answer.extend(bytes),
+            Err(RecvTimeoutError::Timeout) => return Err(Failure::Early(format!("it took more than {STARTUP:?}"))),
+            Err(RecvTimeoutError::Disconnected) => return Err(Failure::Early("it said nothing".into())),
+        }
+    }
+    if answer[0] != b'R' {
+        // Until the driver is there, stderr is the same pipe: this is what Python said about itself.
+        while let Ok(bytes) = answers.recv_timeout(TICK) {
+            answer.extend(bytes);
+        }
+        let text = String::from_utf8_lossy(&answer);
+        return Err(Failure::Early(text.trim().lines().last().unwrap_or_default().into()));
+    }
+    answer.remove(0);
+    let ends = Instant::now() + timeout + GRACE;
+    while !verdict::complete(&answer, nonce) {
+        let left = ends.saturating_duration_since(Instant::now());
+        match answers.recv_timeout(left.min(TICK)) {
+            Ok(bytes) => answer.extend(bytes),
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) if left.is_zero() || running.takes_too_much() => break,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+    Ok(verdict::decode(&answer, nonce))
+}

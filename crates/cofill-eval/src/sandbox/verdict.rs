@@ -1,0 +1,95 @@
+//! What is said to the driver and what its answer is worth.
+//!
+//! A pass is 32 random bytes that the driver takes from its stdin just before the program starts and gives back, with
+//! a `None` that only `exec` makes, just after it ended. So nothing that a program can print, no exit code and no
+//! replaced function is a pass. `driver.py` says where the bytes are meanwhile.
+
+use super::Layers;
+use crate::judge::Execution;
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+/// The driver, given to Python with `-c`, so that no file of ours has to be readable in the cage.
+pub(super) const DRIVER: &str = include_str!("driver.py");
+
+/// As much of an answer as is read: more than the longest error text the driver sends.
+pub(super) const LONGEST: usize = 32 << 10;
+
+/// Bytes that nobody can guess. SipHash under a key from the system's random source.
+#[derive(Clone, Copy)]
+pub(super) struct Nonce([u8; 32]);
+
+impl Nonce {
+    pub(super) fn new() -> Nonce {
+        let mut bytes = [0; 32];
+        for (i, chunk) in bytes.chunks_mut(8).enumerate() {
+            chunk.copy_from_slice(&RandomState::new().hash_one(i).to_le_bytes());
+        }
+        Nonce(bytes)
+    }
+
+    /// Written last and in one piece, so that the driver finds it whole.
+    pub(super) fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+/// Everything before the nonce.
+pub(super) fn request(program: &str, timeout: Duration, layers: Layers) -> Vec<u8> {
+    let micros = u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX);
+    let mut bytes = Vec::with_capacity(program.len() + 17);
+    bytes.extend((program.len() as u64).to_be_bytes());
+    bytes.extend(micros.to_be_bytes());
+    bytes.push(u8::from(layers.guard));
+    bytes.extend(program.as_bytes());
+    bytes
+}
+
+/// Whether nothing that might follow can change the verdict.
+pub(super) fn complete(answer: &[u8], nonce: &Nonce) -> bool {
+    answer.len() >= LONGEST || answer == b"T" || is_pass(answer, nonce)
+}
+
+/// The harness's words for an answer, `R` taken off. No answer, or one that makes no sense, is a program that did not
+/// come back.
+pub(super) fn decode(answer: &[u8], nonce: &Nonce) -> Execution {
+    let result = match answer {
+        answer if is_pass(answer, nonce) => "passed".into(),
+        [b'F', text @ ..] => format!("failed: {}", String::from_utf8_lossy(text)),
+        _ => "timed out".into(),
+    };
+    Execution { passed: is_pass(answer, nonce), result }
+}
+
+fn is_pass(answer: &[u8], nonce: &Nonce) -> bool {
+    answer.strip_prefix(&nonce.0) == Some(b"None")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_nonce_and_none_pass() {
+        let nonce = Nonce::new();
+        let passes = |answer: &[u8]| decode(answer, &nonce).passed;
+        let mut good = nonce.0.to_vec();
+        assert!(!passes(&good));
+        good.extend(b"None");
+        assert!(passes(&good) && complete(&good, &nonce));
+        assert!(!passes(&[&good[..], b"x"].concat()));
+        assert!(!passes(&[b"x", &good[..]].concat()));
+        assert!(!passes(b"passed") && !passes(b"") && !passes(b"T"));
+        assert_ne!(Nonce::new().0, nonce.0);
+    }
+
+    #[test]
+    fn words_are_the_harness_s() {
+        let nonce = Nonce::new();
+        let result = |answer: &[u8]| decode(answer, &nonce).result;
+        assert_eq!(result(b"T"), "timed out");
+        assert_eq!(result(b""), "timed out");
+        assert_eq!(result(b"F"), "failed: ");
+        assert_eq!(result(b"Fname 'x' is not defined"), "failed: name 'x' is not defined");
+    }
+}

@@ -1,0 +1,205 @@
+//! Ordinary programs, and the harness's semantics for the less ordinary ones.
+
+use super::{FALLBACK, SECOND, alone, by_two, python, sandbox};
+use cofill_eval::judge::Execute;
+use cofill_eval::sandbox::{Layers, Options, Sandbox};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+/// Every program with what `code_eval` says about it, behind all layers and without namespaces.
+fn check(timeout: Duration, cases: &[(&str, &str)]) {
+    let _alone = alone();
+    let sandboxes = [sandbox(Layers::ALL), sandbox(FALLBACK)];
+    by_two(cases.len(), |i| {
+        let (program, want) = cases[i];
+        for sandbox in &sandboxes {
+            let execution = sandbox.run(program, timeout).unwrap();
+            assert_eq!(execution.result, want, "{}:\n{program}", sandbox.describe());
+            assert_eq!(execution.passed, want == "passed");
+        }
+    });
+}
+
+#[test]
+fn ordinary_programs_pass() {
+    check(
+        3 * SECOND,
+        &[
+            ("", "passed"),
+            ("import math\nassert math.gcd(12, 18) == 6", "passed"),
+            ("import re\nassert re.findall(r'\\d+', 'a1b22') == ['1', '22']", "passed"),
+            (
+                "from collections import Counter, defaultdict, deque, OrderedDict, namedtuple\nassert Counter('aab')['a'] == 2\nP = namedtuple('P', 'x y')\nassert P(1, 2).y == 2",
+                "passed",
+            ),
+            (
+                "import itertools, functools, operator, bisect, copy, string, random, statistics\nassert list(itertools.accumulate([1, 2, 3])) == [1, 3, 6]",
+                "passed",
+            ),
+            ("import heapq\nh = [3, 1, 2]\nheapq.heapify(h)\nassert heapq.heappop(h) == 1", "passed"),
+            (
+                "from typing import *\nfrom dataclasses import dataclass\nfrom enum import Enum\n@dataclass\nclass A:\n    x: int = 1\nassert A() == A(1)",
+                "passed",
+            ),
+            (
+                "import datetime, decimal, fractions, json, hashlib, time, uuid, base64, textwrap, struct, array, io, abc, contextlib\nassert hashlib.md5(b'x').hexdigest()\nassert decimal.Decimal('0.1') * 3 == decimal.Decimal('0.3')",
+                "passed",
+            ),
+            (
+                "import asyncio\nasync def f():\n    await asyncio.sleep(0.01)\n    return 7\nassert asyncio.run(f()) == 7",
+                "passed",
+            ),
+            (
+                "import threading, queue, concurrent.futures, multiprocessing\nwith concurrent.futures.ThreadPoolExecutor(4) as p:\n    assert sum(p.map(abs, [-1, -2])) == 3",
+                "passed",
+            ),
+            (
+                "import sqlite3, zlib, bz2, lzma, csv, tempfile, pathlib\nassert sqlite3.connect(':memory:').execute('select 1').fetchone() == (1,)\nwith tempfile.TemporaryFile() as f:\n    f.write(b'x')",
+                "passed",
+            ),
+            (
+                "import sys\nsys.setrecursionlimit(10000)\ndef f(n):\n    return n and 1 + f(n - 1)\nassert f(5000) == 5000",
+                "passed",
+            ),
+            ("import doctest\nprint('out')\nassert doctest.testmod(__import__('string')).failed == 0", "passed"),
+            ("x = [0] * 10_000_000\nassert len(x) == 10_000_000", "passed"),
+            ("# a comment in many letters: äöü 漢字 🦀\nassert len('🦀') == 1", "passed"),
+        ],
+    );
+}
+
+#[test]
+fn semantics_are_the_harness_s() {
+    check(
+        SECOND,
+        &[
+            // A fresh dict, in which `__name__` comes from builtins; a guard for `__main__` does not run.
+            ("assert __name__ == 'builtins'\nassert set(globals()) == {'__builtins__'}", "passed"),
+            ("if __name__ == '__main__':\n    raise ValueError", "passed"),
+            ("assert 1 == 2", "failed: "),
+            ("assert 1 == 2, 'one is not two'", "failed: one is not two"),
+            ("raise KeyError('k')", "failed: 'k'"),
+            ("def f(:", "failed: invalid syntax (<string>, line 1)"),
+            ("x = 1\0", "failed: source code string cannot contain null bytes"),
+            ("import sys\nsys.exit()", "failed: "),
+            ("import sys\nsys.exit(0)", "failed: 0"),
+            ("raise SystemExit('bye')", "failed: bye"),
+            ("class B(BaseException):\n    pass\nraise B('base')", "failed: base"),
+            ("import os\nos._exit(0)", "timed out"),
+            // The reliability guard.
+            ("exit()", "failed: 'NoneType' object is not callable"),
+            ("import os\nos.system('true')", "failed: 'NoneType' object is not callable"),
+            ("import os\nos.getcwd()", "failed: 'NoneType' object is not callable"),
+            ("import shutil\nshutil.rmtree('x')", "failed: 'NoneType' object is not callable"),
+            ("import subprocess\nsubprocess.run(['true'])", "failed: 'NoneType' object is not callable"),
+            ("import resource", "failed: import of resource halted; None in sys.modules"),
+            ("import os\nassert os.environ['OMP_NUM_THREADS'] == '1'", "passed"),
+            // Input raises, output goes nowhere.
+            ("input()", "failed: "),
+            ("import sys\nassert not sys.stdin.readable()\nsys.stdin.read()", "failed: "),
+            ("import os, sys\nprint('x' * 100_000)\nsys.stderr.write('y')\nos.write(1, b'z' * 100_000)", "passed"),
+            // A directory of its own, empty and writable.
+            (
+                "import os\nassert os.listdir('.') == []\nopen('a', 'w').write('b')\nassert open('a').read() == 'b'",
+                "passed",
+            ),
+            // A thread that is still running does not keep a verdict back.
+            ("import threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()", "passed"),
+            // Time: raised inside, and whoever swallows it in time passes.
+            (
+                "import time\ntry:\n    time.sleep(10)\nexcept Exception as error:\n    assert str(error) == 'Timed out!'",
+                "passed",
+            ),
+            ("import time\ntime.sleep(1.5)", "timed out"),
+            ("while True:\n    pass", "timed out"),
+            (
+                "import time\nwhile True:\n    try:\n        time.sleep(10)\n    except Exception:\n        pass",
+                "timed out",
+            ),
+            // Nothing of ours is inherited; the order of a set is the same every time.
+            ("import os\nassert not {'USER', 'CARGO', 'CARGO_MANIFEST_DIR'} & set(os.environ)", "passed"),
+            (
+                "import os\nfor fd in range(4, 64):\n    try:\n        os.fstat(fd)\n    except OSError:\n        continue\n    raise ValueError(fd)",
+                "passed",
+            ),
+            ("assert hash('cofill') == hash('cofill') and list({'a', 'b', 'c'})", "passed"),
+        ],
+    );
+}
+
+#[test]
+fn a_program_larger_than_a_pipe_arrives() {
+    check(3 * SECOND, &[(&*format!("x = '{}'\nassert len(x) == 300000", "y".repeat(300_000)), "passed")]);
+}
+
+#[test]
+fn the_description_names_python_and_the_layers() {
+    let _alone = alone();
+    let sandbox = sandbox(FALLBACK);
+    let text = sandbox.describe();
+    for word in ["Python 3.", sandbox.python_version(), "Landlock", "seccomp", "resource limits", "512 MiB"] {
+        assert!(text.contains(word), "{text}");
+    }
+    assert!(!text.contains("namespaces ("), "{text}");
+}
+
+#[test]
+fn too_little_is_refused_unless_it_is_wanted() {
+    let _alone = alone();
+    for layers in [
+        Layers { namespaces: false, landlock: false, ..Layers::ALL },
+        Layers { namespaces: false, seccomp: false, ..Layers::ALL },
+        Layers { rlimits: false, ..Layers::ALL },
+        Layers::NONE,
+    ] {
+        let options = |unsafe_exec| Options { layers, unsafe_exec, ..Options::default() };
+        let error = Sandbox::new(&python(), options(false)).unwrap_err().to_string();
+        assert!(error.contains("offers too little") && error.contains("--unsafe-exec"), "{error}");
+        let sandbox = Sandbox::new(&python(), options(true)).unwrap();
+        assert!(sandbox.describe().contains("--unsafe-exec"));
+        assert!(sandbox.run("assert True", SECOND).unwrap().passed);
+    }
+}
+
+#[test]
+fn a_python_that_is_missing_or_old_is_named() {
+    let _alone = alone();
+    for path in ["/nonexistent/python3", "/bin/true"] {
+        let error = Sandbox::new(Path::new(path), Options::default()).unwrap_err().to_string();
+        assert!(error.contains(path) && error.contains("--python"), "{error}");
+    }
+}
+
+/// Root can be anybody: some of these tests once more as a user without any rights, and as root without capabilities,
+/// as in containers. All of them with `COFILL_SLOW`.
+#[test]
+fn an_ordinary_user_and_a_powerless_root_are_protected_as_well() {
+    let is_root = std::fs::metadata("/proc/self").is_ok_and(|about| std::os::unix::fs::MetadataExt::uid(&about) == 0);
+    let setpriv = Command::new("setpriv").arg("--version").output().is_ok_and(|output| output.status.success());
+    if !is_root || !setpriv || !Path::new("/usr/bin/python3").exists() || std::env::var_os("COFILL_AGAIN").is_some() {
+        return println!("SKIPPED: only root with setpriv and /usr/bin/python3 can become others");
+    }
+    let _alone = alone();
+    // The binary has to be readable to them, and cargo's directory need not be.
+    let copy = std::env::temp_dir().join(format!("cofill-again-{}-it", std::process::id()));
+    std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+    let somebody = ["--reuid=54321", "--regid=54321", "--clear-groups"];
+    let powerless = ["--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"];
+    let slow = std::env::var_os("COFILL_SLOW").is_some();
+    let tests: &[&str] = if slow {
+        &["sandbox"]
+    } else {
+        &["sandbox::hostile::no_file", "sandbox::hostile::processes", "sandbox::harmless::the"]
+    };
+    for who in [&somebody[..], &powerless[..]] {
+        let mut command = Command::new("setpriv");
+        command.args(who).arg(&copy).args(tests).arg("--test-threads=1");
+        let output = command.env("COFILL_PYTHON", "/usr/bin/python3").env("COFILL_AGAIN", "1").output().unwrap();
+        if !output.status.success() {
+            std::fs::remove_file(copy).unwrap();
+            panic!("{who:?}: {}", String::from_utf8_lossy(&output.stdout));
+        }
+    }
+    std::fs::remove_file(copy).unwrap();
+}

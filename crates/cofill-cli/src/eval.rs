@@ -1,181 +1,207 @@
-//! `cofill eval`: score a model and a sampler on a mini task.
+//! `cofill eval`: score a model and a sampler on a task.
 
 use crate::fail::{Done, Fail};
-use crate::model::{KeepArgs, Model, NAMES};
+use crate::judges::JudgeArgs;
+use crate::model::{DEFAULT, KeepArgs, NAMES, checkpoint};
 use crate::progress::Progress;
-use anyhow::Context;
-use cofill::{SamplerSpec, TokenId};
-use cofill_eval::run::{Codec, Run, Score};
-use cofill_eval::tasks::mini::{Example, Mini, Split};
-use cofill_model::Tokenizer;
-use serde::Serialize;
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use crate::setup::{Asked, Ready, Settled};
+use cofill::SamplerSpec;
+use cofill_eval::recipe::Point;
+use cofill_eval::results::{self, Header, Results, Totals};
+use cofill_eval::tasks::Which;
+use cofill_eval::tasks::mini::Split;
+use cofill_eval::wrapper::Wrapper;
+use serde_json::json;
+use std::io::Write;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Score a model and a sampler on a mini task; it needs no data files.
+/// Score a model and a sampler on a task.
+///
+/// chain, sums, code, sudoku and predicates need no data files. gsm8k, gsm8k_cot, math500, humaneval and mbpp read theirs from
+/// --data, and ask and score as lm-evaluation-harness 0.4.8 does. A result depends on neither --batch nor the number of threads.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The task: chain, sums, code, sudoku or predicates.
+    /// chain, sums, code, sudoku, predicates, gsm8k, gsm8k_cot, math500, humaneval or mbpp.
     #[arg(long)]
-    task: Mini,
+    task: Which,
     /// The model.
-    #[arg(short, long, help = format!("The model: {NAMES}"))]
+    #[arg(short, long, default_value = DEFAULT, help = format!("The model: {NAMES}"))]
     model: String,
     #[command(flatten)]
     keep: KeepArgs,
     /// Which positions are committed together; `cofill samplers` lists the forms.
     #[arg(short, long, value_name = "SPEC", default_value = "topk:1")]
     sampler: SamplerSpec,
-    /// How many prompts.
-    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..))]
-    limit: u32,
-    /// Prompts decoded together; the result does not depend on it.
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
-    batch: u32,
-    /// train, validation or test: whose prompts. They share none.
-    #[arg(long, default_value = "test")]
-    split: Split,
-    /// Which prompts of the split.
+    /// How many questions (default: 500 of a mini task, all of a benchmark).
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    limit: Option<u32>,
+    /// Positions to generate (default: the paper's, and what a mini task needs).
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    length: Option<u32>,
+    /// Decode blocks of N positions from left to right (default: no blocks).
+    #[arg(long, value_name = "N")]
+    block: Option<usize>,
+    /// 0 proposes the likeliest token, more draws at random.
+    #[arg(long, value_name = "T", default_value_t = 0.0, allow_negative_numbers = true)]
+    temperature: f64,
+    /// The root of all randomness.
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     seed: u64,
-    /// Write a line per prompt to FILE: prompt, answer, whether it is right or why not, forwards.
+    /// Questions decoded together (default: 16 for narrow models, 1 for others).
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    batch: Option<u32>,
+    /// Of a mini task: train, validation or test. They share no prompt.
+    #[arg(long, default_value = "test")]
+    split: Split,
+    /// Of a mini task: which prompts of the split.
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
+    corpus_seed: u64,
+    /// Of a benchmark: the folder with its files; `cofill data check` says what belongs there.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Of a benchmark: few-shot examples (default: the paper's).
+    #[arg(long, value_name = "N")]
+    shots: Option<usize>,
+    /// Of gsm8k: draw few-shot examples as the harness does on N processes.
+    #[arg(long, value_name = "N", default_value = "1")]
+    ranks: NonZeroUsize,
+    /// Of a benchmark: plain, llada or dream, whose treatment of special tokens is followed (default: that of the model's family).
+    #[arg(long)]
+    wrapper: Option<Wrapper>,
+    /// Begin every prompt with the tokenizer's beginning-of-text token (default: only with --wrapper dream, as Dream's scripts do).
+    #[arg(long, value_name = "BOOL")]
+    bos: Option<bool>,
+    #[command(flatten)]
+    judges: JudgeArgs,
+    /// Write what was run to FILE, then a line per question: tokens, text, scores, forwards, seconds.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Continue FILE where it ends, after whatever stopped it.
+    #[arg(long, requires = "out")]
+    resume: bool,
     /// Answer with one JSON object.
     #[arg(long)]
     json: bool,
 }
 
-/// The score, and a line of `--out` for whoever wants to know what it was made with.
-#[derive(Serialize)]
-struct Summary<'a> {
-    task: &'a str,
-    model: &'a str,
-    sampler: &'a SamplerSpec,
-    split: &'a str,
-    seed: u64,
-    n: usize,
-    right: usize,
-    accuracy: f64,
-    standard_error: f64,
-    nfe: f64,
-    tokens_per_forward: f64,
-    version: &'static str,
-}
-
-/// A line of `--out`.
-#[derive(Serialize)]
-struct Record<'a> {
-    index: usize,
-    prompt: &'a str,
-    answer: &'a str,
-    right: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    why: Option<&'a str>,
-    nfe: usize,
-    filled: usize,
-}
-
 pub(crate) fn run(args: &Args) -> Done {
-    let model = Model::load(&args.model, &args.keep)?;
-    let examples: Vec<Example> = args.task.distinct(args.split, args.seed).take(args.limit as usize).collect();
-    if examples.len() < args.limit as usize {
-        let (task, n, split) = (args.task, examples.len(), args.split);
-        return Err(Fail::request(format!("{task} has only {n} {split} prompts; lower --limit")));
-    }
+    let point = args.point();
+    let asked = Asked::open(&point)?;
+    let mut ready = Ready::load(&point)?;
+    let settled = Settled::new(&point, &asked, &ready.about())?;
+    asked.warn();
+    let docs = asked.docs(&point);
+    let mut totals = Totals::default();
     let mut out = match &args.out {
         None => None,
         Some(path) => {
-            let file = File::create(path).with_context(|| format!("--out: cannot write `{}`", path.display()));
-            Some(BufWriter::new(file.map_err(Fail::Request)?))
+            let header = settled.header(&checkpoint(&point.place())?.fingerprint()?);
+            let (results, done) = open(path, args.resume, &header)?;
+            // Of a file that was made with a higher limit, the score of this one.
+            done.iter().take(docs).for_each(|record| totals.add(record));
+            Some(results)
         }
     };
-    let (mut model, tokenizer) = model.into_checkpoint()?;
-    let text = Text { tokenizer, end: model.config().eos_id };
-    let run = Run { task: args.task, sampler: &args.sampler, codec: &text };
-    let progress = Progress::scoring(examples.len());
-    let mut score = Score::default();
-    for examples in examples.chunks(args.batch as usize) {
-        let outcomes = run.batch(&mut model, examples).map_err(|error| match error {
-            cofill_eval::run::Error::Decode(error) => Fail::from(error),
-            error => Fail::Request(error.into()),
-        })?;
-        for (example, outcome) in examples.iter().zip(&outcomes) {
-            if let Some(out) = &mut out {
-                let record = Record {
-                    index: score.n,
-                    prompt: &example.prompt,
-                    answer: &outcome.answer,
-                    right: outcome.wrong.is_none(),
-                    why: outcome.wrong.as_deref(),
-                    nfe: outcome.nfe,
-                    filled: outcome.filled,
-                };
-                writeln!(out, "{}", serde_json::to_string(&record)?)?;
+    let progress = Progress::scoring(docs);
+    progress.score(&totals);
+    let batch = ready.batch(&point);
+    asked.lend(settled.wrapper, |task| {
+        while totals.n < docs {
+            let records = ready.ask(task, &settled.settings, totals.n..docs.min(totals.n + batch))?;
+            for record in &records {
+                if let Some(out) = &mut out {
+                    out.append(record).map_err(|error| Fail::Run(error.into()))?;
+                }
+                totals.add(record);
             }
-            score.add(outcome);
+            progress.score(&totals);
         }
-        progress.score(&score);
-    }
+        Ok(())
+    })?;
     drop(progress);
-    report(args, &score, out)
+    report(args, &totals)
 }
 
-fn report(args: &Args, score: &Score, out: Option<BufWriter<File>>) -> Done {
-    let summary = Summary {
-        task: args.task.name(),
-        model: &args.model,
-        sampler: &args.sampler,
-        split: args.split.name(),
-        seed: args.seed,
-        n: score.n,
-        right: score.right,
-        accuracy: score.accuracy(),
-        standard_error: score.standard_error(),
-        nfe: score.mean_nfe(),
-        tokens_per_forward: score.per_forward(),
-        version: env!("CARGO_PKG_VERSION"),
-    };
-    if let Some(mut out) = out {
-        writeln!(out, "{}", serde_json::to_string(&summary)?)?;
-        out.flush()?;
+impl Args {
+    /// What was typed, as an operating point.
+    fn point(&self) -> Point {
+        let judges = &self.judges;
+        Point {
+            task: self.task,
+            model: self.model.clone(),
+            sampler: self.sampler.clone(),
+            length: self.length.map(|length| length as usize),
+            limit: self.limit.map(|limit| limit as usize),
+            block: self.block,
+            temperature: self.temperature,
+            seed: self.seed,
+            split: self.split,
+            corpus_seed: self.corpus_seed,
+            shots: self.shots,
+            ranks: self.ranks,
+            wrapper: self.wrapper,
+            bos: self.bos,
+            math: judges.math(),
+            python: judges.python.clone(),
+            unsafe_exec: judges.unsafe_exec,
+            dtype: self.keep.dtype(),
+            device: self.keep.device(),
+            batch: self.batch.map(|batch| batch as usize),
+            models: None,
+            data: self.data.clone(),
+        }
     }
+}
+
+fn open(path: &Path, resume: bool, header: &Header) -> Done<(Results, Vec<results::Record>)> {
+    let opened = match resume {
+        true => Results::resume(path, header),
+        false => Results::create(path, header).map(|results| (results, Vec::new())),
+    };
+    opened.map_err(|error| Fail::request(format!("--out: {error}")))
+}
+
+fn report(args: &Args, totals: &Totals) -> Done {
     let mut stdout = std::io::stdout().lock();
-    match args.json {
-        true => writeln!(stdout, "{}", serde_json::to_string(&summary)?)?,
-        false => writeln!(
-            stdout,
-            "{}  {}  {:.1} % ± {:.1} of {}  nfe {:.2}, {:.2} tokens per forward",
-            args.task,
-            args.sampler,
-            100.0 * summary.accuracy,
-            100.0 * summary.standard_error,
-            score.n,
-            summary.nfe,
-            summary.tokens_per_forward,
-        )?,
+    let (score, error) = totals.score();
+    if args.json {
+        let answer = json!({
+            "task": args.task.name(),
+            "model": args.model,
+            "sampler": args.sampler,
+            "n": totals.n,
+            "score": score,
+            "standard_error": error,
+            "filters": totals.means(),
+            "nfe": totals.mean_nfe(),
+            "tokens_per_forward": totals.per_forward(),
+            "seconds": totals.seconds,
+            "version": env!("CARGO_PKG_VERSION"),
+        });
+        writeln!(stdout, "{answer}")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let percent = |mean: f64, error: Option<f64>| {
+        let error = error.map(|error| format!(" ± {:.1}", 100.0 * error)).unwrap_or_default();
+        format!("{:.1} %{error}", 100.0 * mean)
+    };
+    writeln!(
+        stdout,
+        "{}  {}  {} of {}  nfe {:.2}, {:.2} tokens per forward",
+        args.task.name(),
+        args.sampler,
+        percent(score, error),
+        totals.n,
+        totals.mean_nfe(),
+        totals.per_forward(),
+    )?;
+    let means = totals.tally.means();
+    if means.len() > 1 {
+        for mean in means {
+            writeln!(stdout, "  {:<18} {:<12} {}", mean.filter, mean.metric, percent(mean.mean, mean.standard_error))?;
+        }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// A checkpoint's tokenizer, and where its answers end.
-struct Text {
-    tokenizer: Tokenizer,
-    end: TokenId,
-}
-
-impl Codec for Text {
-    fn encode(&self, text: &str) -> Result<Vec<TokenId>, String> {
-        self.tokenizer.encode(text).map_err(|error| error.to_string())
-    }
-
-    fn decode(&self, tokens: &[TokenId]) -> Result<String, String> {
-        self.tokenizer.decode(tokens, true).map_err(|error| error.to_string())
-    }
-
-    fn end(&self) -> Option<TokenId> {
-        Some(self.end)
-    }
 }

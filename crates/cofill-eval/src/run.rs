@@ -1,18 +1,80 @@
-//! A mini task put to a model: prompts in, verdicts out.
+//! A task put to a model: questions in, records out.
 //!
-//! A batch shares forwards and nothing else: what an example becomes does not depend on who is decoded beside it.
+//! A batch shares forwards and nothing else: what becomes of a question depends neither on who is decoded beside it, nor on how many
+//! threads compute, nor on what was asked before.
 
-use crate::tasks::mini::{Example, Form, Mini};
-use cofill::{Canvas, Decode, Denoiser, Pool, SamplerSpec, TokenId};
+use crate::data;
+use crate::judge::Judges;
+use crate::results::{self, Record};
+use crate::tasks::bench::{self, Loaded, Prompts, Scored};
+use crate::tasks::mini::{self, Example, Form, Mini};
+use crate::wrapper::{self, Specials, Wrapper};
+use cofill::{Canvas, Decode, Denoiser, Pool, Proposal, SamplerSpec, Schedule, Ticket, TokenId};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::time::Instant;
 
-/// A model's text: what turns prompts into tokens and tokens into answers.
-pub trait Codec {
+/// A model's text: what turns prompts into tokens and tokens into text.
+pub trait Codec: Specials {
     /// The tokens of a text.
     fn encode(&self, text: &str) -> Result<Vec<TokenId>, String>;
-    /// The text of tokens, without the special ones.
+    /// The text of tokens, special ones included.
     fn decode(&self, tokens: &[TokenId]) -> Result<String, String>;
-    /// Where an answer ends.
-    fn end(&self) -> Option<TokenId>;
+}
+
+/// What is asked, and what an answer is worth.
+pub trait Task {
+    /// Questions there are; they are named 0, 1, 2 and so on.
+    fn docs(&self) -> usize;
+    /// A question.
+    fn question(&self, doc: usize) -> Result<Question, Error>;
+    /// Scores everything that was generated, special tokens included; of an infill, the whole text.
+    fn judge(&self, doc: usize, raw: &str, specials: &dyn Specials) -> Result<Judged, Error>;
+}
+
+/// A question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Question {
+    /// What the model is given.
+    pub prompt: String,
+    /// Where the masks are.
+    pub form: Form,
+}
+
+impl Question {
+    /// The prompt and `length` masks after it, or a mask at every gap.
+    pub fn canvas(
+        &self,
+        length: usize,
+        bos: Option<TokenId>,
+        mask_id: TokenId,
+        codec: &dyn Codec,
+    ) -> Result<Canvas, Error> {
+        let encode = |text: &str| codec.encode(text).map_err(Error::Text);
+        let mut tokens: Vec<TokenId> = bos.into_iter().collect();
+        match self.form {
+            Form::Continue => {
+                tokens.extend(encode(&self.prompt)?);
+                Ok(Canvas::prompt(&tokens, length, mask_id))
+            }
+            Form::Infill => {
+                for (i, part) in self.prompt.split(mini::predicates::GAP).enumerate() {
+                    tokens.extend((i > 0).then_some(mask_id));
+                    tokens.extend(encode(part)?);
+                }
+                Ok(Canvas::new(tokens, mask_id))
+            }
+        }
+    }
+}
+
+/// A scored answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judged {
+    /// The part of the text that was read.
+    pub text: String,
+    /// Every reading of it.
+    pub scored: Scored,
 }
 
 /// What can go wrong in a run, beside wrong answers.
@@ -24,145 +86,193 @@ pub enum Error {
     /// The tokenizer.
     #[error("{0}")]
     Text(String),
-    /// The task does not know its own prompt.
+    /// A mini task does not know its own prompt.
     #[error(transparent)]
-    Task(#[from] crate::tasks::mini::Error),
+    Mini(#[from] mini::Error),
+    /// A benchmark cannot ask or score.
+    #[error(transparent)]
+    Bench(#[from] bench::Error),
+    /// What LLaDA's or Dream's harness does cannot be done.
+    #[error(transparent)]
+    Wrapper(#[from] wrapper::Error),
 }
 
-/// A task, a sampler and a tokenizer.
+/// How canvases are filled.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Who decides what is committed together.
+    pub sampler: SamplerSpec,
+    /// Positions after a prompt.
+    pub length: usize,
+    /// Which masks are eligible.
+    pub schedule: Schedule,
+    /// 0 proposes the likeliest token.
+    pub temperature: f64,
+    /// The root of all randomness; every question has its own branch.
+    pub seed: u64,
+    /// Stands before every prompt.
+    pub bos: Option<TokenId>,
+}
+
+/// A task, settings and a tokenizer.
 pub struct Run<'a> {
     /// What is asked.
-    pub task: Mini,
-    /// Who decides what is committed together.
-    pub sampler: &'a SamplerSpec,
+    pub task: &'a dyn Task,
+    /// How answers are made.
+    pub settings: &'a Settings,
     /// The model's text.
     pub codec: &'a dyn Codec,
 }
 
-/// What became of an example.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
-    /// What the model wrote: after the prompt, or the whole text for an infill task.
-    pub answer: String,
-    /// Why it is wrong, if it is.
-    pub wrong: Option<String>,
-    /// Forwards.
-    pub nfe: usize,
-    /// Positions that were filled.
-    pub filled: usize,
+/// A question on its way.
+struct Asked {
+    doc: usize,
+    question: Question,
+    start: Canvas,
+    seconds: f64,
 }
 
 impl Run<'_> {
-    /// Decodes some examples together. Outcomes are in their order.
-    pub fn batch(&self, denoiser: &mut dyn Denoiser, examples: &[Example]) -> Result<Vec<Outcome>, Error> {
+    /// Decodes some questions together. Records are in their order.
+    pub fn batch(&self, denoiser: &mut dyn Denoiser, docs: Range<usize>) -> Result<Vec<Record>, Error> {
         let mut pool = Pool::new();
-        let mut tickets = Vec::with_capacity(examples.len());
-        for example in examples {
-            let canvas = self.canvas(example, denoiser.mask_id())?;
-            tickets.push((pool.add(Decode::new(canvas.clone(), self.sampler.build()?)?), canvas));
+        let mut asked: HashMap<Ticket, Asked> = HashMap::with_capacity(docs.len());
+        for doc in docs {
+            let question = self.task.question(doc)?;
+            let start = self.canvas(&question, denoiser.mask_id())?;
+            let decode = self.decode(doc, start.clone())?;
+            asked.insert(pool.add(decode), Asked { doc, question, start, seconds: 0.0 });
         }
-        let mut outcomes: Vec<Option<Outcome>> = vec![None; examples.len()];
+        let mut records = Vec::with_capacity(asked.len());
         while !pool.is_empty() {
-            for event in pool.round(denoiser)? {
+            let begun = Instant::now();
+            let events = pool.round(denoiser)?;
+            let share = begun.elapsed().as_secs_f64() / events.len().max(1) as f64;
+            for event in events {
                 event.step?;
+                if let Some(asked) = asked.get_mut(&event.ticket) {
+                    asked.seconds += share;
+                }
             }
             for (ticket, _, decode) in pool.finished() {
-                let i = tickets.iter().position(|(other, _)| *other == ticket).unwrap_or_default();
-                outcomes[i] = Some(self.judge(&examples[i], &tickets[i].1, &decode)?);
+                if let Some(asked) = asked.remove(&ticket) {
+                    records.push(self.record(&asked, &decode)?);
+                }
             }
         }
-        Ok(outcomes.into_iter().flatten().collect())
+        records.sort_by_key(|record| record.doc_id);
+        Ok(records)
     }
 
-    /// The prompt and masks after it, or a mask at every gap.
-    fn canvas(&self, example: &Example, mask_id: TokenId) -> Result<Canvas, Error> {
-        let encode = |text: &str| self.codec.encode(text).map_err(Error::Text);
-        Ok(match self.task.form() {
-            Form::Continue => Canvas::prompt(&encode(&example.prompt)?, self.task.length(), mask_id),
-            Form::Infill => {
-                let mut tokens = Vec::new();
-                for (i, part) in example.prompt.split(GAP).enumerate() {
-                    tokens.extend((i > 0).then_some(mask_id));
-                    tokens.extend(encode(part)?);
-                }
-                Canvas::new(tokens, mask_id)
-            }
+    /// A decode whose noise is its question's own.
+    fn decode(&self, doc: usize, canvas: Canvas) -> Result<Decode, Error> {
+        let Settings { sampler, schedule, temperature, seed, .. } = self.settings;
+        let seed = seed ^ (doc as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let decode = Decode::new(canvas, sampler.build()?)?;
+        Ok(decode.with_proposal(Proposal::sampled(*temperature, seed))?.with_schedule(*schedule)?)
+    }
+
+    fn canvas(&self, question: &Question, mask_id: TokenId) -> Result<Canvas, Error> {
+        let Settings { length, bos, .. } = *self.settings;
+        question.canvas(length, bos, mask_id, self.codec)
+    }
+
+    fn record(&self, asked: &Asked, decode: &Decode) -> Result<Record, Error> {
+        let Asked { doc, question, start, seconds } = asked;
+        let filled = decode.canvas().tokens();
+        let is_generated = |at: &usize| start.is_masked(*at);
+        let tokens: Vec<TokenId> = (0..filled.len()).filter(is_generated).map(|at| filled[at]).collect();
+        let text = match question.form {
+            Form::Continue => self.codec.decode(&tokens),
+            Form::Infill => self.codec.decode(&filled[usize::from(self.settings.bos.is_some())..]),
+        };
+        let eos = self.codec.eos().map(|eos| self.codec.encode(eos)).transpose().map_err(Error::Text)?;
+        let ends = |token: &TokenId| eos.as_deref() == Some(std::slice::from_ref(token));
+        let end = tokens.iter().position(ends).unwrap_or(tokens.len());
+        let n_filled = tokens.len() - decode.canvas().n_masked();
+        let Judged { text, scored } = self.task.judge(*doc, &text.map_err(Error::Text)?, self.codec)?;
+        Ok(Record {
+            doc_id: *doc,
+            prompt_sha256: data::sha256(question.prompt.as_bytes()),
+            filled: n_filled,
+            useful: Some(end.min(n_filled)),
+            tokens,
+            text,
+            score: scored.first(),
+            notes: results::notes(&scored),
+            filters: results::filters(&scored),
+            nfe: decode.nfe(),
+            seconds: *seconds,
         })
     }
+}
 
-    fn judge(&self, example: &Example, start: &Canvas, decode: &Decode) -> Result<Outcome, Error> {
-        let tokens = decode.canvas().tokens();
-        let tokens = match self.task.form() {
-            Form::Infill => tokens,
-            Form::Continue => {
-                let answer = &tokens[tokens.len() - self.task.length()..];
-                let end = answer.iter().position(|token| Some(*token) == self.codec.end());
-                &answer[..end.unwrap_or(answer.len())]
-            }
+/// Some examples of a mini task.
+pub struct MiniTask {
+    /// Which.
+    pub task: Mini,
+    /// They are its questions.
+    pub examples: Vec<Example>,
+}
+
+impl Task for MiniTask {
+    fn docs(&self) -> usize {
+        self.examples.len()
+    }
+
+    fn question(&self, doc: usize) -> Result<Question, Error> {
+        Ok(Question { prompt: self.examples[doc].prompt.clone(), form: self.task.form() })
+    }
+
+    fn judge(&self, doc: usize, raw: &str, specials: &dyn Specials) -> Result<Judged, Error> {
+        let raw = match self.task.form() {
+            Form::Continue => wrapper::cut(raw, specials.eos().as_slice()),
+            Form::Infill => raw,
         };
-        let answer = self.codec.decode(tokens).map_err(Error::Text)?;
-        let wrong = self.task.check(&example.prompt, &answer)?.err().map(|wrong| wrong.0);
-        Ok(Outcome { answer, wrong, nfe: decode.nfe(), filled: start.n_masked() - decode.canvas().n_masked() })
+        let text = specials.remove(raw).map_err(Error::Text)?;
+        let verdict = self.task.check(&self.examples[doc].prompt, &text)?;
+        Ok(Judged { scored: Scored::verdict(&text, &verdict), text })
     }
 }
 
-/// How infill tasks write a gap.
-const GAP: &str = "[MASK:1]";
-
-/// Sums over outcomes.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Score {
-    /// Examples.
-    pub n: usize,
-    /// Right ones.
-    pub right: usize,
-    /// Forwards.
-    pub nfe: usize,
-    /// Positions that were filled.
-    pub filled: usize,
+/// A benchmark with its prompts and judges.
+pub struct BenchTask<'a> {
+    /// Its data.
+    pub loaded: &'a Loaded,
+    /// Which of its prompts.
+    pub prompts: Prompts<'a>,
+    /// Whose post-processing is followed.
+    pub wrapper: Wrapper,
+    /// Who scores what texts alone cannot.
+    pub judges: Judges<'a>,
 }
 
-impl Score {
-    /// Counts an outcome.
-    pub fn add(&mut self, outcome: &Outcome) {
-        self.n += 1;
-        self.right += usize::from(outcome.wrong.is_none());
-        self.nfe += outcome.nfe;
-        self.filled += outcome.filled;
+impl Task for BenchTask<'_> {
+    fn docs(&self) -> usize {
+        self.loaded.docs()
     }
 
-    /// The share of right answers.
-    pub fn accuracy(&self) -> f64 {
-        self.right as f64 / self.n.max(1) as f64
+    fn question(&self, doc: usize) -> Result<Question, Error> {
+        Ok(Question { prompt: self.prompts.prompt(doc)?, form: Form::Continue })
     }
 
-    /// Its standard error: √(p (1 − p) / n).
-    pub fn standard_error(&self) -> f64 {
-        let p = self.accuracy();
-        (p * (1.0 - p) / self.n.max(1) as f64).sqrt()
-    }
-
-    /// Forwards of an example, on average.
-    pub fn mean_nfe(&self) -> f64 {
-        self.nfe as f64 / self.n.max(1) as f64
-    }
-
-    /// Positions filled by a forward, on average.
-    pub fn per_forward(&self) -> f64 {
-        self.filled as f64 / self.nfe.max(1) as f64
+    fn judge(&self, doc: usize, raw: &str, specials: &dyn Specials) -> Result<Judged, Error> {
+        let reply = self.wrapper.reply(raw, self.loaded.bench().until(), specials)?;
+        let scored = self.loaded.score(doc, &reply, &self.judges)?;
+        Ok(Judged { text: reply.response, scored })
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::tasks::mini::Split;
     use cofill::{Prediction, Query, RowStats};
 
     /// Numbers are tokens, as in the tiny models, and so are all other bytes; 0 ends, 255 masks.
-    struct Plain;
+    pub(crate) struct Plain;
 
-    const NUMBERS: TokenId = 1000;
+    pub(crate) const NUMBERS: TokenId = 1000;
 
     impl Codec for Plain {
         fn encode(&self, text: &str) -> Result<Vec<TokenId>, String> {
@@ -187,9 +297,20 @@ mod tests {
             };
             Ok(tokens.iter().map(piece).collect())
         }
-        fn end(&self) -> Option<TokenId> {
-            Some(0)
+    }
+
+    impl Specials for Plain {
+        fn eos(&self) -> Option<&str> {
+            Some("\0")
         }
+        fn remove(&self, text: &str) -> Result<String, String> {
+            Ok(text.replace('\0', ""))
+        }
+    }
+
+    fn settings(task: Mini, sampler: &str) -> Settings {
+        let (sampler, length, schedule) = (sampler.parse().unwrap(), task.length(), Schedule::Full);
+        Settings { sampler, length, schedule, temperature: 0.0, seed: 0, bos: None }
     }
 
     /// Knows the answers by heart: every text it may be asked to complete.
@@ -223,7 +344,6 @@ mod tests {
 
     #[test]
     fn references_are_right_alone_and_together() {
-        let sampler: SamplerSpec = "topk:4".parse().unwrap();
         // Words are single tokens only for the tiny models; the tasks without any fit their length here too.
         for task in [Mini::Predicates, Mini::Sums] {
             let examples: Vec<Example> = task.distinct(Split::Test, 7).take(6).collect();
@@ -238,40 +358,36 @@ mod tests {
                 }
             };
             let texts = examples.iter().map(text).collect();
-            let (mut parrot, run) = (Parrot(texts), Run { task, sampler: &sampler, codec: &Plain });
-            let together = run.batch(&mut parrot, &examples).unwrap();
-            let mut score = Score::default();
-            for (example, outcome) in examples.iter().zip(&together) {
-                assert_eq!((&outcome.answer, &outcome.wrong), (&example.answer, &None));
-                let gaps = example.prompt.matches(GAP).count().max(task.length());
-                assert_eq!((outcome.filled, outcome.nfe), (gaps, gaps.div_ceil(4)));
-                assert_eq!(run.batch(&mut parrot, std::slice::from_ref(example)).unwrap()[0], *outcome);
-                score.add(outcome);
+            let (task, settings) = (MiniTask { task, examples }, settings(task, "topk:4"));
+            let (mut parrot, run) = (Parrot(texts), Run { task: &task, settings: &settings, codec: &Plain });
+            let timeless =
+                |records: Vec<Record>| records.into_iter().map(|r| Record { seconds: 0.0, ..r }).collect::<Vec<_>>();
+            let together = timeless(run.batch(&mut parrot, 0..6).unwrap());
+            for (i, (example, record)) in task.examples.iter().zip(&together).enumerate() {
+                assert_eq!((record.doc_id, &record.text, record.score), (i, &example.answer, 1.0));
+                assert_eq!(record.prompt_sha256, data::sha256(example.prompt.as_bytes()));
+                let gaps = example.prompt.matches(mini::predicates::GAP).count().max(task.task.length());
+                assert_eq!((record.filled, record.tokens.len(), record.nfe), (gaps, gaps, gaps.div_ceil(4)));
+                assert_eq!(timeless(run.batch(&mut parrot, i..i + 1).unwrap())[0], *record);
             }
-            assert_eq!((score.n, score.accuracy(), score.standard_error()), (6, 1.0, 0.0));
         }
     }
 
     #[test]
     fn an_answer_ends_at_end_of_text_and_is_judged() {
         // The first nine characters of a grid, and the end.
-        let (task, sampler) = (Mini::Sudoku, "topk:20".parse().unwrap());
+        let task = Mini::Sudoku;
         let example = task.distinct(Split::Test, 1).next().unwrap();
         let mut text = Plain.encode(&example.prompt).unwrap();
         let prompt = text.len();
         text.extend(Plain.encode(&example.answer[..9]).unwrap());
         text.resize(prompt + task.length(), 0);
-        let run = Run { task, sampler: &sampler, codec: &Plain };
-        let outcome = run.batch(&mut Parrot(vec![text]), std::slice::from_ref(&example)).unwrap().remove(0);
-        assert_eq!((outcome.answer.as_str(), outcome.nfe, outcome.filled), (&example.answer[..9], 1, 20));
-        assert!(outcome.wrong.is_some());
-    }
-
-    #[test]
-    fn a_score_of_known_numbers() {
-        // 3 of 4 right: p = 3/4, √(3/16 / 4) = 0.2165.
-        let score = Score { n: 4, right: 3, nfe: 10, filled: 40 };
-        assert!((score.standard_error() - 0.216_506).abs() < 1e-6);
-        assert_eq!((score.accuracy(), score.mean_nfe(), score.per_forward()), (0.75, 2.5, 4.0));
+        let settings = settings(task, "topk:20");
+        let asked = MiniTask { task, examples: vec![example.clone()] };
+        let run = Run { task: &asked, settings: &settings, codec: &Plain };
+        let record = run.batch(&mut Parrot(vec![text]), 0..1).unwrap().remove(0);
+        assert_eq!((record.text.as_str(), record.nfe, record.filled), (&example.answer[..9], 1, 20));
+        assert_eq!(record.useful, Some(Plain.encode(&example.answer[..9]).unwrap().len()));
+        assert_eq!((record.score, record.notes.contains_key("why")), (0.0, true));
     }
 }

@@ -1,10 +1,30 @@
 use crate::qwen::Checkpoint;
 use crate::run::{Ran, run, run_with, scratch};
 use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// A model that was never trained on the tasks; it answers something.
 fn eval(dir: &str, more: &[&str]) -> Ran {
     run_with(&[&["eval", "--task", "predicates", "-m", dir, "-s", "topk:2", "--limit", "5"], more].concat(), "")
+}
+
+/// A file of results without what differs from run to run.
+fn timeless(path: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).unwrap();
+    let timeless = |line: &str| {
+        let mut line: Value = serde_json::from_str(line).unwrap();
+        line.as_object_mut().unwrap().remove("seconds");
+        line
+    };
+    text.lines().map(timeless).collect()
+}
+
+fn fresh(name: &str) -> PathBuf {
+    let path = scratch(name);
+    std::fs::remove_file(&path).ok();
+    path
 }
 
 #[test]
@@ -12,29 +32,85 @@ fn a_score_comes_with_its_records_and_does_not_depend_on_the_batch() {
     let qwen = Checkpoint::new("eval");
     let dir = qwen.0.display().to_string();
     let records = |batch: &str| {
-        let out = scratch(&format!("eval-{batch}.jsonl"));
+        let out = fresh(&format!("eval-{batch}.jsonl"));
         let name = out.display().to_string();
         let summary = eval(&dir, &["--json", "--batch", batch, "--out", &name]).is_fine().json();
-        let text = std::fs::read_to_string(out).unwrap();
-        let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        assert_eq!((lines.len(), &lines[5]), (6, &summary), "a line per prompt, and the score");
-        lines
+        (summary, timeless(&out))
     };
-    let one = records("1");
-    assert_eq!(one, records("3"));
-    let summary = &one[5];
-    let field = |name: &str| summary[name].as_f64().unwrap();
+    let (summary, one) = records("1");
+    assert_eq!(one, records("3").1);
+    let (header, records) = one.split_first().unwrap();
+    let what = &header["what"];
+    assert_eq!((&header["cofill_eval"], records.len()), (&json!(1), 5));
     assert_eq!(
-        (&summary["task"], &summary["sampler"], &summary["split"]),
+        (&what["task"], &what["sampler"], &what["split"]),
         (&json!("predicates"), &json!("topk:2"), &json!("test"))
     );
-    let right = one[..5].iter().filter(|line| line["right"] == true).count();
-    assert_eq!((field("n"), field("right"), field("accuracy")), (5.0, right as f64, right as f64 / 5.0));
-    for line in &one[..5] {
+    assert_eq!(what["model_sha256"].as_str().unwrap().len(), 64);
+    assert!(header["made_by"]["commit"].is_string() && header["made_by"]["machine"]["threads"].is_u64(), "{header}");
+    let right = records.iter().filter(|line| line["score"] == 1.0).count() as f64;
+    assert_eq!((&summary["n"], &summary["score"]), (&json!(5), &json!(right / 5.0)));
+    for (i, line) in records.iter().enumerate() {
+        assert_eq!(line["doc_id"], i);
         assert_eq!(line["nfe"].as_u64().unwrap(), line["filled"].as_u64().unwrap().div_ceil(2), "{line}");
-        assert_eq!(line["right"] == false, line["why"].is_string(), "{line}");
+        assert_eq!(line["tokens"].as_array().unwrap().len() as u64, line["filled"].as_u64().unwrap());
+        assert_eq!(line["score"] == 0.0, line["notes"]["why"].is_string(), "{line}");
+        assert_eq!(line["filters"]["none"]["metrics"]["right"], line["score"]);
     }
     assert!(eval(&dir, &[]).is_fine().stdout.starts_with("predicates  topk:2  "));
+}
+
+#[test]
+fn an_interrupted_run_is_continued_and_nothing_is_overwritten() {
+    let qwen = Checkpoint::new("eval-resumed");
+    let dir = qwen.0.display().to_string();
+    let (whole, cut) = (fresh("eval-whole.jsonl"), fresh("eval-cut.jsonl"));
+    let name = |path: &Path| path.display().to_string();
+    let summary = eval(&dir, &["--json", "--out", &name(&whole)]).is_fine().json();
+    let text = std::fs::read_to_string(&whole).unwrap();
+    let torn = text.lines().take(3).map(str::len).sum::<usize>() + 10; // in the fourth line
+    std::fs::write(&cut, &text[..torn]).unwrap();
+    let resumed = eval(&dir, &["--json", "--out", &name(&cut), "--resume"]).is_fine().json();
+    assert_eq!(timeless(&cut), timeless(&whole));
+    assert_eq!((&resumed["score"], &resumed["nfe"]), (&summary["score"], &summary["nfe"]));
+    // A finished one has nothing left to do; a lower limit is a part of it.
+    assert_eq!(eval(&dir, &["--json", "--out", &name(&cut), "--resume"]).is_fine().json()["n"], 5);
+    assert_eq!(timeless(&cut), timeless(&whole));
+    eval(&dir, &["--out", &name(&cut)]).is_refused(&["exists", "--resume"]);
+    eval(&dir, &["--out", &name(&cut), "--resume", "--temperature", "0.5"])
+        .is_refused(&["holds another run", "its temperature is 0.0, and now temperature is 0.5"]);
+    eval(&dir, &["--resume"]).is_refused(&["--out"]);
+}
+
+/// Killed without warning at twenty moments, continued each time: the file is that of a run that nobody disturbed.
+#[test]
+fn kills_lose_nothing() {
+    let (whole, killed) = (fresh("eval-undisturbed.jsonl"), fresh("eval-killed.jsonl"));
+    let line = |path: &Path| {
+        format!("eval --task sudoku -m tiny-llada -s topk:2 --limit 60 --batch 2 --out {} --resume", path.display())
+    };
+    run(&line(&whole)).is_fine();
+    let mut kills = 0;
+    for i in 0..200u64 {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_cofill"))
+            .args(line(&killed).split_whitespace())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        // Anywhere from before the file is opened to some way into the run.
+        std::thread::sleep(Duration::from_millis(5 + i * 37 % 150));
+        if child.try_wait().unwrap().is_some() || kills == 20 {
+            child.wait().unwrap();
+            break;
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        kills += 1;
+    }
+    run(&line(&killed)).is_fine();
+    assert!(kills > 5, "only {kills} kills: the run is too short to be disturbed");
+    assert_eq!(timeless(&killed), timeless(&whole));
 }
 
 #[test]

@@ -1,0 +1,152 @@
+//! `cofill score`: the scores of any engine's answers to a benchmark.
+
+use crate::fail::{Done, Fail, warning_line};
+use crate::judges::{JudgeArgs, Made};
+use crate::show::count;
+use anyhow::Context;
+use cofill_eval::data::json_problem;
+use cofill_eval::results::{filters, notes};
+use cofill_eval::tasks::bench::{Bench, Loaded, Mean, Scored, Tally};
+use cofill_eval::wrapper::{SpecialTexts, Wrapper};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Score answers to a benchmark as lm-evaluation-harness 0.4.8 does, whoever gave them.
+///
+/// Each line of the predictions is {"case_id":..,"doc_id":0,"raw_output":".."}: the question and all that was generated,
+/// before any stop string is looked for. `case_id` is optional and is given back; other fields are passed over.
+///
+/// Each line of the answer is {"case_id":..,"doc_id":0,"filters":{NAME:{"filtered":..,"metrics":{..}}}} and what lies in
+/// between; the last is {"summary":{..}} with mean and standard error of every metric.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// gsm8k, gsm8k_cot, math500, humaneval or mbpp.
+    #[arg(long)]
+    task: Bench,
+    /// The folder with the data files; `cofill data check` says what belongs there.
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+    /// The answers, as JSONL; `-` is stdin.
+    #[arg(long, value_name = "FILE")]
+    predictions: PathBuf,
+    /// plain, llada or dream: whose treatment of special tokens is followed. plain cuts at the task's stop strings only, llada
+    /// deletes special tokens afterwards, dream cuts at the end of text first.
+    #[arg(long, default_value = "plain")]
+    wrapper: Wrapper,
+    /// The text of a special token, for --wrapper; the end of text first. May be given several times.
+    #[arg(long, value_name = "TEXT")]
+    special: Vec<String>,
+    #[command(flatten)]
+    judges: JudgeArgs,
+    /// Answer with JSONL: a line per answer, then the summary.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A line of the predictions.
+#[derive(Deserialize)]
+struct Prediction {
+    case_id: Option<Value>,
+    doc_id: usize,
+    raw_output: String,
+}
+
+pub(crate) fn run(args: &Args) -> Done {
+    if args.wrapper != Wrapper::Plain && args.special.is_empty() {
+        let wrapper = args.wrapper;
+        return Err(Fail::request(format!("--wrapper {wrapper} needs the texts of special tokens; add --special")));
+    }
+    let task = args.task.load(&args.data)?;
+    let predictions = predictions(&args.predictions, &task)?;
+    let made = args.judges.make(args.task)?;
+    task.warnings().iter().for_each(|warning| warning_line(warning));
+    let specials = SpecialTexts(args.special.clone());
+    let mut out = std::io::stdout().lock();
+    let mut tally = Tally::default();
+    for prediction in predictions {
+        let reply = args.wrapper.reply(&prediction.raw_output, args.task.until(), &specials);
+        let reply = reply.map_err(|error| Fail::Request(error.into()))?;
+        let scored = task.score(prediction.doc_id, &reply, &made.judges())?;
+        tally.add(&scored);
+        if args.json {
+            writeln!(out, "{}", line(&prediction, &scored))?;
+        }
+    }
+    match args.json {
+        true => writeln!(out, "{}", json!({"summary": summary(args, &task, &made, &tally)}))?,
+        false => out.write_all(table(args, &tally.means()).as_bytes())?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// All predictions, checked before the first one is scored: running programs takes its time.
+fn predictions(path: &Path, task: &Loaded) -> Done<Vec<Prediction>> {
+    let mut text = Vec::new();
+    let read = match path.to_str() {
+        Some("-") => std::io::stdin().lock().read_to_end(&mut text),
+        _ => std::fs::File::open(path).and_then(|mut file| file.read_to_end(&mut text)),
+    };
+    read.with_context(|| format!("--predictions: cannot read `{}`", path.display())).map_err(Fail::Request)?;
+    let mut predictions = Vec::new();
+    for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        let at = |problem: String| Fail::request(format!("line {number} of --predictions: {problem}"));
+        let prediction: Prediction = serde_json::from_slice(line).map_err(|error| at(json_problem(&error)))?;
+        task.target(prediction.doc_id).map_err(|error| at(error.to_string()))?;
+        predictions.push(prediction);
+    }
+    match predictions.is_empty() {
+        true => Err(Fail::request(format!("--predictions: `{}` has no line", path.display()))),
+        false => Ok(predictions),
+    }
+}
+
+/// What is said of an answer.
+fn line(prediction: &Prediction, scored: &Scored) -> Value {
+    let mut line = Map::new();
+    line.extend(prediction.case_id.clone().map(|id| ("case_id".into(), id)));
+    line.insert("doc_id".into(), json!(prediction.doc_id));
+    line.insert("filters".into(), Value::Object(filters(scored)));
+    line.extend(notes(scored));
+    Value::Object(line)
+}
+
+fn summary(args: &Args, task: &Loaded, made: &Made, tally: &Tally) -> Value {
+    let mut summary = how(task, args.wrapper, made);
+    summary.insert("task".into(), json!(args.task.name()));
+    summary.insert("n".into(), json!(tally.means().first().map_or(0, |mean| mean.n)));
+    summary.insert("filters".into(), tally.json());
+    summary.insert("version".into(), json!(env!("CARGO_PKG_VERSION")));
+    Value::Object(summary)
+}
+
+/// What decides a score, beside the answers.
+pub(crate) fn how(task: &Loaded, wrapper: Wrapper, made: &Made) -> Map<String, Value> {
+    let data = task.sources().iter().map(|source| {
+        json!({"file": source.file.name, "rows": source.rows, "sha256": source.sha256, "known": source.is_known()})
+    });
+    let fields = [
+        ("wrapper", json!(wrapper.name())),
+        ("until", json!(task.bench().until())),
+        ("equivalence", json!(made.equivalence.as_ref().map(|judge| judge.name()))),
+        ("execution", json!(made.execute.as_ref().map(|judge| judge.describe()))),
+        ("data", data.collect()),
+        ("warnings", json!(task.warnings())),
+    ];
+    fields.map(|(name, value)| (name.into(), value)).into_iter().collect()
+}
+
+fn table(args: &Args, means: &[Mean]) -> String {
+    let n = means.first().map_or(0, |mean| mean.n);
+    let mut text = format!("{}  {}  wrapper {}\n", args.task, count(n, "answer"), args.wrapper);
+    for Mean { filter, metric, mean, standard_error, .. } in means {
+        let error = standard_error.map(|error| format!(" ± {:.1}", 100.0 * error)).unwrap_or_default();
+        text += &format!("{filter:16}  {metric}  {:.1} %{error}\n", 100.0 * mean);
+    }
+    text
+}

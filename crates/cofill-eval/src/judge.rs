@@ -1,0 +1,70 @@
+//! What a score asks of others: whether two formulas are equal, and what a program does.
+//!
+//! Tasks know texts only. Comparing formulas and running generated code are large subjects with more than one answer (natively or
+//! through sympy; in a sandbox or not at all), so a task is handed its judges and never makes one.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Says whether two normalised answers are the same formula.
+pub trait Equivalence {
+    /// Which comparison this is, for the result's header.
+    fn name(&self) -> String;
+    /// Whether `given` equals `gold`; both are normalised. `Err` means that the judge itself could not run.
+    fn is_equiv(&self, given: &str, gold: &str) -> Result<bool, String>;
+}
+
+/// Runs a program that a model wrote.
+pub trait Execute {
+    /// The interpreter and what confines it, for the result's header.
+    fn describe(&self) -> String;
+    /// Runs `program` as Hugging Face's `code_eval` does, for at most `timeout`. `Err` means that the judge itself could not run.
+    fn run(&self, program: &str, timeout: Duration) -> Result<Execution, String>;
+}
+
+/// What became of a program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Execution {
+    /// Whether it ran to its end.
+    pub passed: bool,
+    /// `code_eval`'s word for it: `passed`, `timed out` or `failed: ` and the exception's text.
+    pub result: String,
+}
+
+/// Who judges what. A task without its judge refuses to score.
+#[derive(Default, Clone, Copy)]
+pub struct Judges<'a> {
+    /// For MATH.
+    pub equivalence: Option<&'a dyn Equivalence>,
+    /// For HumanEval and MBPP.
+    pub execute: Option<&'a dyn Execute>,
+}
+
+/// Which comparison of formulas is meant, by name.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Math {
+    /// In this program.
+    #[default]
+    Native,
+    /// In a Python process, as the harness does.
+    Sympy,
+}
+
+impl fmt::Display for Math {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Math::Native => "native",
+            Math::Sympy => "sympy",
+        })
+    }
+}
+
+impl FromStr for Math {
+    type Err = String;
+
+    fn from_str(given: &str) -> Result<Math, String> {
+        let known = [Math::Native, Math::Sympy].into_iter().find(|math| math.to_string() == given);
+        known.ok_or_else(|| format!("unknown comparison `{given}`; expected `native` or `sympy`"))
+    }
+}

@@ -1,0 +1,282 @@
+//! A file of results: a header that says what was run, then a record per example, in order.
+//!
+//! Records are only ever appended, each by one write. So whatever stops a run leaves a file that can be continued: at worst its last
+//! line is torn, and that example is done again. A continued file equals an undisturbed one, but for the times in it.
+
+use crate::tasks::bench::{Filtered, Scored, Tally};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// The format; another number is another format.
+pub const VERSION: u64 = 1;
+
+/// What was run. Two runs with the same `what` make the same records.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    /// [`VERSION`].
+    pub cofill_eval: u64,
+    /// Everything that decides the records: task, data, model, sampler, seeds, judges.
+    pub what: Map<String, Value>,
+    /// What does not: version, commit, machine.
+    pub made_by: Value,
+}
+
+/// What became of an example.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Which one: its place in the task's test split.
+    pub doc_id: usize,
+    /// SHA-256 of the prompt, in hex.
+    pub prompt_sha256: String,
+    /// What was generated, as tokens.
+    pub tokens: Vec<u32>,
+    /// What was generated, as the text that filters read.
+    pub text: String,
+    /// What every filter took from it, and how that scored: [`filters`].
+    pub filters: Map<String, Value>,
+    /// The task's first metric.
+    pub score: f64,
+    /// What lies between: why an answer is wrong, how a program ended.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub notes: Map<String, Value>,
+    /// Forwards.
+    pub nfe: usize,
+    /// Positions that were filled.
+    pub filled: usize,
+    /// How many of them come before the end of text: what a reader gets. Older files do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub useful: Option<usize>,
+    /// Its share of the time.
+    pub seconds: f64,
+}
+
+/// How a file of results can be refused.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It is there already.
+    #[error("`{}` exists; continue it with --resume, or give another file", .path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It cannot be opened or written.
+    #[error("cannot write `{}`: {source}", .path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It is no file of results.
+    #[error("`{}`, line {line}: {problem}", .path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong.
+        problem: String,
+    },
+    /// Its header tells of another run.
+    #[error("`{}` holds another run: its {field} is {there}, and now {field} is {here}; give another file", .path.display())]
+    Another {
+        /// The file.
+        path: PathBuf,
+        /// The first field that differs.
+        field: String,
+        /// In the file.
+        there: Value,
+        /// In this run.
+        here: Value,
+    },
+}
+
+/// An open file of results.
+#[derive(Debug)]
+pub struct Results {
+    path: PathBuf,
+    file: File,
+}
+
+impl Results {
+    /// A new file; an existing one is never overwritten.
+    pub fn create(path: &Path, header: &Header) -> Result<Results, Error> {
+        let file =
+            OpenOptions::new().write(true).create_new(true).open(path).map_err(|source| match source.kind() {
+                std::io::ErrorKind::AlreadyExists => Error::Exists { path: path.into() },
+                _ => Error::Io { path: path.into(), source },
+            })?;
+        let mut results = Results { path: path.into(), file };
+        results.line(header)?;
+        Ok(results)
+    }
+
+    /// Continues a file, or begins one that is not there. Gives the records it holds; a torn last line is cut off.
+    pub fn resume(path: &Path, header: &Header) -> Result<(Results, Vec<Record>), Error> {
+        Results::resume_from(path, header, 0)
+    }
+
+    /// The same of a file whose first record is not the task's first example: a part of a sweep.
+    pub fn resume_from(path: &Path, header: &Header, first: usize) -> Result<(Results, Vec<Record>), Error> {
+        let io = |source| Error::Io { path: path.into(), source };
+        let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
+        let mut file = opened.map_err(io)?;
+        let mut text = Vec::new();
+        file.read_to_end(&mut text).map_err(io)?;
+        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        text.truncate(whole);
+        file.set_len(whole as u64).and_then(|()| file.seek(SeekFrom::End(0))).map_err(io)?;
+        let mut results = Results { path: path.into(), file };
+        if text.is_empty() {
+            results.line(header)?;
+            return Ok((results, Vec::new()));
+        }
+        let (there, records) = parse(path, &text, first)?;
+        match difference(&there.what, &header.what) {
+            None => Ok((results, records)),
+            Some((field, there, here)) => Err(Error::Another { path: path.into(), field, there, here }),
+        }
+    }
+
+    /// Reads a file; a torn last line is passed over.
+    pub fn read(path: &Path) -> Result<(Header, Vec<Record>), Error> {
+        Results::read_from(path, 0)
+    }
+
+    /// The same of a file whose first record is not the task's first example.
+    pub fn read_from(path: &Path, first: usize) -> Result<(Header, Vec<Record>), Error> {
+        let mut text = std::fs::read(path).map_err(|source| Error::Io { path: path.into(), source })?;
+        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        text.truncate(whole);
+        parse(path, &text, first)
+    }
+
+    /// Waits until everything is on the disk.
+    pub fn sync(&self) -> Result<(), Error> {
+        self.file.sync_all().map_err(|source| self.io(source))
+    }
+
+    /// Appends a record.
+    pub fn append(&mut self, record: &Record) -> Result<(), Error> {
+        self.line(record)
+    }
+
+    /// A line in one write, so that whoever stops us stops us between lines.
+    fn line(&mut self, value: &impl Serialize) -> Result<(), Error> {
+        let mut line = serde_json::to_vec(value).map_err(std::io::Error::from).map_err(|source| self.io(source))?;
+        line.push(b'\n');
+        self.file.write_all(&line).map_err(|source| self.io(source))
+    }
+
+    fn io(&self, source: std::io::Error) -> Error {
+        Error::Io { path: self.path.clone(), source }
+    }
+}
+
+/// The header and the records of whole lines; examples are counted from `first`.
+fn parse(path: &Path, text: &[u8], first: usize) -> Result<(Header, Vec<Record>), Error> {
+    let damaged = |line: usize, problem: String| Error::Damaged { path: path.into(), line, problem };
+    let mut lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).enumerate();
+    let (_, top) = lines.next().ok_or_else(|| damaged(1, "there is no header".into()))?;
+    let header: Header =
+        serde_json::from_slice(top).map_err(|error| damaged(1, format!("not a header of results: {error}")))?;
+    if header.cofill_eval != VERSION {
+        return Err(damaged(1, format!("format {}, but this program reads {VERSION}", header.cofill_eval)));
+    }
+    let mut records: Vec<Record> = Vec::new();
+    for (i, line) in lines {
+        let record: Record =
+            serde_json::from_slice(line).map_err(|error| damaged(i + 1, format!("not a record: {error}")))?;
+        let expected = first + records.len();
+        if record.doc_id != expected {
+            return Err(damaged(i + 1, format!("example {} where {expected} belongs", record.doc_id)));
+        }
+        records.push(record);
+    }
+    Ok((header, records))
+}
+
+/// The first field in which two runs differ.
+pub fn difference(there: &Map<String, Value>, here: &Map<String, Value>) -> Option<(String, Value, Value)> {
+    let mut fields: Vec<&String> = there.keys().chain(here.keys()).collect();
+    fields.sort();
+    let get = |map: &Map<String, Value>, field: &String| map.get(field).cloned().unwrap_or(Value::Null);
+    let field = fields.into_iter().find(|field| get(there, field) != get(here, field))?;
+    Some((field.clone(), get(there, field), get(here, field)))
+}
+
+/// Every reading of an answer, by name: `{"NAME": {"filtered": .., "metrics": {..}}}`.
+pub fn filters(scored: &Scored) -> Map<String, Value> {
+    let filters = scored.filters.iter().map(|filter| {
+        let filtered = match &filter.filtered {
+            Filtered::One(text) => json!(text),
+            Filtered::Each(texts) => json!(texts),
+        };
+        let metrics: Map<_, _> = filter.metrics.iter().map(|(name, value)| ((*name).into(), json!(value))).collect();
+        (filter.name.into(), json!({"filtered": filtered, "metrics": metrics}))
+    });
+    filters.collect()
+}
+
+/// What lies between an answer and its metrics, by name.
+pub fn notes(scored: &Scored) -> Map<String, Value> {
+    scored.notes.iter().map(|(name, note)| ((*name).into(), json!(note))).collect()
+}
+
+/// Sums over records.
+#[derive(Debug, Clone, Default)]
+pub struct Totals {
+    /// Records.
+    pub n: usize,
+    /// Every metric.
+    pub tally: Tally,
+    /// Forwards.
+    pub nfe: usize,
+    /// Positions that were filled.
+    pub filled: usize,
+    /// Time.
+    pub seconds: f64,
+    first: Tally,
+}
+
+impl Totals {
+    /// Counts a record.
+    pub fn add(&mut self, record: &Record) {
+        self.n += 1;
+        self.nfe += record.nfe;
+        self.filled += record.filled;
+        self.seconds += record.seconds;
+        self.first.count("", "", record.score);
+        for (filter, read) in &record.filters {
+            for (metric, value) in read["metrics"].as_object().into_iter().flatten() {
+                self.tally.count(filter, metric, value.as_f64().unwrap_or(f64::NAN));
+            }
+        }
+    }
+
+    /// The mean of the task's first metric, and its standard error.
+    pub fn score(&self) -> (f64, Option<f64>) {
+        self.first.means().first().map_or((0.0, None), |mean| (mean.mean, mean.standard_error))
+    }
+
+    /// Means and standard errors of every metric: `{"FILTER": {"METRIC": {"mean": .., "standard_error": ..}}}`.
+    pub fn means(&self) -> Value {
+        self.tally.json()
+    }
+
+    /// Forwards of a question, on average.
+    pub fn mean_nfe(&self) -> f64 {
+        self.nfe as f64 / self.n.max(1) as f64
+    }
+
+    /// Positions filled by a forward, on average.
+    pub fn per_forward(&self) -> f64 {
+        self.filled as f64 / self.nfe.max(1) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,24 @@
+//! Dream's sanitising of generated code, done by the Python that also runs it.
+//!
+//! The rules are about Python's own syntax tree and its own way of printing it, so a port of the parser could only be wrong where it
+//! differs. `sanitise.py` is run like any generated program, confined as they are; the code it is given is parsed there and not run.
+//! It answers by raising, because a program's exception is all that `code_eval` reports of it.
+
+use crate::judge::Execute;
+use std::time::Duration;
+
+/// For up to 5,050 attempts to parse 100 lines.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+const PROGRAM: &str = include_str!("sanitise.py");
+
+/// The imports of `text`, and the definitions that `entry_point` can reach. Nothing if Python gives up on it.
+pub(super) fn sanitise(judge: &dyn Execute, text: &str, entry_point: &str) -> Result<String, String> {
+    // JSON's string literals are Python's.
+    let call = format!("answer({}, {})", serde_json::json!(text), serde_json::json!(entry_point));
+    let ran = judge.run(&format!("{PROGRAM}\n{call}\n"), TIMEOUT)?;
+    match ran.result.strip_prefix("failed: sanitised ") {
+        Some(code) => serde_json::from_str(code).map_err(|error| format!("the sanitised code was cut off: {error}")),
+        None => Ok(String::new()),
+    }
+}

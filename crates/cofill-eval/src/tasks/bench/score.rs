@@ -1,0 +1,154 @@
+//! What a reply is worth: every filter's reading of it, and means over many.
+
+use crate::tasks::mini::Verdict;
+use serde_json::{Value, json};
+
+/// One way of reading a reply, and its metrics.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Filter {
+    /// The harness's name for it.
+    pub name: &'static str,
+    /// What was read.
+    pub filtered: Filtered,
+    /// By the harness's names; 1 is right and 0 wrong.
+    pub metrics: Vec<(&'static str, f64)>,
+}
+
+/// What a filter read. The harness keeps a list where it could have sampled several replies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Filtered {
+    /// A text.
+    One(String),
+    /// A text for each reply.
+    Each(Vec<String>),
+}
+
+/// Every reading of a reply.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scored {
+    /// Side by side, the harness's first.
+    pub filters: Vec<Filter>,
+    /// What a person wants to know who asks why: texts between the reply and the metrics, by name.
+    pub notes: Vec<(&'static str, String)>,
+}
+
+/// A metric over many replies.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mean {
+    /// The filter.
+    pub filter: String,
+    /// The metric.
+    pub metric: String,
+    /// Replies.
+    pub n: usize,
+    /// Their mean.
+    pub mean: f64,
+    /// The sample deviation over √n. A single reply has none.
+    pub standard_error: Option<f64>,
+}
+
+/// Collects scores.
+#[derive(Debug, Clone, Default)]
+pub struct Tally {
+    /// In the order in which they first came.
+    values: Vec<(String, String, Vec<f64>)>,
+}
+
+impl Filter {
+    pub(super) fn new(name: &'static str, filtered: impl Into<Filtered>, metric: &'static str, right: bool) -> Filter {
+        Filter { name, filtered: filtered.into(), metrics: vec![(metric, f64::from(u8::from(right)))] }
+    }
+}
+
+impl From<String> for Filtered {
+    fn from(text: String) -> Filtered {
+        Filtered::One(text)
+    }
+}
+
+impl From<&str> for Filtered {
+    fn from(text: &str) -> Filtered {
+        Filtered::One(text.into())
+    }
+}
+
+impl Scored {
+    /// The verdict of a mini task.
+    pub(crate) fn verdict(text: &str, verdict: &Verdict) -> Scored {
+        let why = verdict.as_ref().err().map(|wrong| ("why", wrong.0.clone()));
+        Scored { filters: vec![Filter::new("none", text, "right", verdict.is_ok())], notes: why.into_iter().collect() }
+    }
+
+    /// The first metric of the first filter: the one number that a person asks for.
+    pub fn first(&self) -> f64 {
+        self.filters.iter().flat_map(|filter| &filter.metrics).map(|(_, value)| *value).next().unwrap_or(0.0)
+    }
+
+    /// The value of a metric.
+    pub fn metric(&self, filter: &str, metric: &str) -> Option<f64> {
+        let filter = self.filters.iter().find(|other| other.name == filter)?;
+        filter.metrics.iter().find(|(name, _)| *name == metric).map(|(_, value)| *value)
+    }
+}
+
+impl Tally {
+    /// Counts a reply.
+    pub fn add(&mut self, scored: &Scored) {
+        for filter in &scored.filters {
+            for &(metric, value) in &filter.metrics {
+                self.count(filter.name, metric, value);
+            }
+        }
+    }
+
+    /// Counts one value of a metric.
+    pub fn count(&mut self, filter: &str, metric: &str, value: f64) {
+        match self.values.iter_mut().find(|(name, other, _)| name == filter && other == metric) {
+            Some((.., values)) => values.push(value),
+            None => self.values.push((filter.into(), metric.into(), vec![value])),
+        }
+    }
+
+    /// The means as an object: `{"FILTER": {"METRIC": {"mean": .., "standard_error": ..}}}`.
+    pub fn json(&self) -> Value {
+        let mut filters = json!({});
+        for Mean { filter, metric, mean, standard_error, .. } in self.means() {
+            filters[filter][metric] = json!({"mean": mean, "standard_error": standard_error});
+        }
+        filters
+    }
+
+    /// The means so far.
+    pub fn means(&self) -> Vec<Mean> {
+        let mean = |(filter, metric, values): &(String, String, Vec<f64>)| {
+            let n = values.len();
+            let mean = values.iter().sum::<f64>() / n as f64;
+            let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+            let standard_error = (n > 1).then(|| (squares / (n - 1) as f64).sqrt() / (n as f64).sqrt());
+            Mean { filter: filter.clone(), metric: metric.clone(), n, mean, standard_error }
+        };
+        self.values.iter().map(mean).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn means_of_known_numbers() {
+        let scored = |right: bool| Scored { filters: vec![Filter::new("strict", "x", "exact", right)], notes: vec![] };
+        let mut tally = Tally::default();
+        assert_eq!(tally.means(), []);
+        tally.add(&scored(true));
+        assert_eq!(tally.means()[0].standard_error, None);
+        for right in [true, true, false] {
+            tally.add(&scored(right));
+        }
+        // 3 of 4: the squares are 3/16 + 9/16, so √(3/4 / 3) / 2 = 1/4.
+        let mean =
+            Mean { filter: "strict".into(), metric: "exact".into(), n: 4, mean: 0.75, standard_error: Some(0.25) };
+        assert_eq!(tally.means(), [mean]);
+        assert_eq!((scored(true).metric("strict", "exact"), scored(true).metric("strict", "other")), (Some(1.0), None));
+    }
+}

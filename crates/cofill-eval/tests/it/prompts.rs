@@ -1,0 +1,80 @@
+use crate::goldens::{doc, lines, load, shared, str, text};
+use cofill_eval::data::sha256;
+use cofill_eval::mt19937::Mt19937;
+use cofill_eval::tasks::bench::{Bench, FEWSHOT_SEED, Variant};
+use serde_json::Value;
+use std::num::NonZeroUsize;
+
+#[test]
+fn conformance_prompts() {
+    if shared().is_none() {
+        return;
+    }
+    let (mut literal, mut hashed) = (0, 0);
+    let files = Bench::ALL.map(|task| (task, if task == Bench::Math500 { "minerva_math500" } else { task.name() }, 1));
+    for (task, name, ranks) in files.into_iter().chain([(Bench::Gsm8k, "gsm8k_ws4", 4)]) {
+        let loaded = load(task);
+        assert_eq!(loaded.warnings(), Vec::<String>::new(), "the shared files are the known ones");
+        let prompts = loaded.prompts(Variant { shots: None, ranks: NonZeroUsize::new(ranks).unwrap() }).unwrap();
+        for golden in lines(&format!("prompts/{name}_first20.jsonl")) {
+            let at = doc(&golden);
+            assert_eq!(prompts.prompt(at).unwrap(), str(&golden, "prompt"), "{name} {at}");
+            // The harness logs a list when a target looks like one.
+            if golden["doc_to_target"].is_string() {
+                assert_eq!(loaded.target(at).unwrap(), str(&golden, "doc_to_target"), "{name} {at}");
+            }
+            assert_eq!(golden["num_fewshot"], prompts.shots());
+            let until: Vec<&str> = golden["generation_kwargs"]["until"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|stop| stop.as_str().unwrap())
+                .collect();
+            assert_eq!(until, task.until());
+            literal += 1;
+        }
+        for golden in lines(&format!("prompts/{name}_first100_hashes.jsonl")) {
+            let at = doc(&golden);
+            let prompt = prompts.prompt(at).unwrap();
+            assert_eq!(sha256(prompt.as_bytes()), str(&golden, "prompt_sha256"), "{name} {at}");
+            if let Some(indices) = golden.get("fewshot_train_indices") {
+                assert_eq!(serde_json::json!(prompts.examples(at)), *indices, "{name} {at}");
+            }
+            hashed += 1;
+        }
+    }
+    println!("conformance: {literal} prompts to the byte, {hashed} by their hash");
+    assert_eq!((literal, hashed), (120, 600));
+}
+
+#[test]
+fn conformance_rng() {
+    if shared().is_none() {
+        return;
+    }
+    let golden: Value = serde_json::from_str(&text("rng/python_random_seed1234.json")).unwrap();
+    let list = |name: &str| golden[name].as_array().unwrap().clone();
+    let fresh = || Mt19937::seeded(FEWSHOT_SEED);
+    assert_eq!(serde_json::json!(fresh().state()), golden["mt_state_after_seed"]);
+    let mut n = fresh().state().len();
+    for (name, bits) in [("getrandbits32_first64", 32), ("getrandbits13_first64", 13)] {
+        let mut random = fresh();
+        for expected in list(name) {
+            assert_eq!(random.bits(bits), expected, "{name}");
+            n += 1;
+        }
+    }
+    let samples = [
+        ("sample_range7473_k8_first40", 7473, 8),
+        ("sample_range7473_k5_first10", 7473, 5),
+        ("sample_range20_k8_first10_poolbranch", 20, 8),
+    ];
+    for (name, of, k) in samples {
+        let mut random = fresh();
+        for expected in list(name) {
+            assert_eq!(serde_json::json!(random.sample(of, k)), expected, "{name}");
+            n += 1;
+        }
+    }
+    println!("conformance: {n} words, draws and samples of random.Random(1234)");
+}

@@ -1,0 +1,192 @@
+use crate::run::{run, scratch};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+/// The paper's appendix tables, transcribed; says so when they are not there.
+fn published() -> Option<String> {
+    let shared = std::env::var_os("COFILL_SHARED").map(PathBuf::from);
+    if shared.is_none() {
+        println!("SKIPPED: COFILL_SHARED is not set");
+    }
+    Some(shared?.join("paper/points.csv").display().to_string())
+}
+
+fn summary<'a>(comparison: &'a Value, by: &str, name: &str) -> &'a Value {
+    let found = comparison[by].as_array().unwrap().iter().find(|summary| summary["name"] == name);
+    found.unwrap_or_else(|| panic!("no {name} in {by}"))
+}
+
+/// Points, mean gain to two digits, wins and losses.
+fn told(summary: &Value) -> (u64, String, u64, u64) {
+    let number = |field: &str| summary[field].as_u64().unwrap();
+    let mean = format!("{:+.2}", summary["mean"]["value"].as_f64().unwrap());
+    (number("points"), mean, number("wins"), number("losses"))
+}
+
+#[test]
+fn conformance_the_papers_statistics_from_its_own_points() {
+    let Some(points) = published() else { return };
+    let report = run(&format!("report --points {points} --json")).is_fine().json();
+    let comparison = &report["comparisons"][0];
+    assert_eq!((report["comparisons"].as_array().unwrap().len(), &comparison["variant"]), (1, &json!("adas")));
+    let rule = |name: &str| told(summary(comparison, "by_rule", name));
+    assert_eq!(rule("EB-Sampler"), (28, "+10.42".into(), 24, 4));
+    assert_eq!(rule("Top-k"), (24, "+11.13".into(), 22, 2));
+    // The paper has 38 points, +7.24, 34 / 4: its tables leave out points at f = 20 on which its own analysis could draw.
+    assert_eq!(rule("Fast-dLLM"), (36, "+7.21".into(), 32, 4));
+    let dropped = comparison["dropped"].as_array().unwrap();
+    assert!(dropped.len() == 6 && dropped.iter().all(|point| point["rule"] == "fast"), "{dropped:?}");
+    let task = |name: &str| told(summary(comparison, "by_task", name));
+    // +10.3245, which the paper prints as +10.33.
+    assert_eq!(task("HumanEval"), (22, "+10.32".into(), 21, 1));
+    assert_eq!(task("MBPP"), (25, "+12.24".into(), 24, 1));
+    let all = &comparison["all"];
+    assert_eq!((told(all).0, told(all).1.as_str()), (88, "+9.30"));
+    // Within a tenth of [+7.78, +10.88].
+    let interval = &all["mean"]["interval"];
+    let (low, high) = (interval["low"].as_f64().unwrap(), interval["high"].as_f64().unwrap());
+    assert!((low - 7.78).abs() <= 0.1 && (high - 10.88).abs() <= 0.1, "{interval}");
+    // Table "matched-NFE gains" as LLaDA / Dream, but for the cells that need the missing points.
+    let cells = [
+        ("GSM8K", "eb", "+9.22", "+14.31"),
+        ("HumanEval", "eb", "+10.45", "+15.63"),
+        ("MATH500", "eb", "+6.49", "+4.84"),
+        ("MBPP", "eb", "+10.37", "+15.01"),
+        ("GSM8K", "topk", "+11.90", "+5.88"),
+        ("HumanEval", "topk", "+9.55", "+10.77"),
+        ("MATH500", "topk", "+10.73", "+6.93"),
+        ("MBPP", "topk", "+13.67", "+19.60"),
+        ("HumanEval", "fast", "+6.90", "+12.03"),
+        ("MBPP", "fast", "+7.39", "+12.04"),
+        ("MATH500", "fast", "+5.70", ""),
+        ("GSM8K", "fast", "", "+6.36"),
+    ];
+    let found = comparison["cells"].as_array().unwrap();
+    let mut n = 0;
+    for (task, rule, llada, dream) in cells {
+        for (model, gain) in [("LLaDA", llada), ("Dream", dream)].into_iter().filter(|(_, gain)| !gain.is_empty()) {
+            let here = |cell: &&Value| cell["model"] == model && cell["task"] == task && cell["rule"] == rule;
+            let cell = found.iter().find(here).unwrap_or_else(|| panic!("no {model} {task} {rule}"));
+            assert_eq!(format!("{:+.2}", cell["gain"].as_f64().unwrap()), gain, "{model} {task} {rule}");
+            n += 1;
+        }
+    }
+    // And as they are printed.
+    let text = run(&format!("report --points {points}")).is_fine().stdout.clone();
+    for words in [
+        "as LLaDA / Dream",
+        "+9.22 / +14.31",
+        "6 of 94 base points",
+        "LLaDA GSM8K Fast-dLLM 12 (NFE 8.96; the curve goes from 15.12",
+    ] {
+        assert!(text.contains(words), "no `{words}` in\n{text}");
+    }
+    println!(
+        "conformance: {n} cells, 3 rules, 2 tasks and the total of the paper's matched-NFE gains; interval [{low:+.2}, {high:+.2}]"
+    );
+}
+
+/// A small table; returns its name.
+fn table(name: &str, rows: &str) -> String {
+    let path = scratch(&format!("report-{name}.csv"));
+    std::fs::write(&path, format!("model,rule,param,task,variant,score,nfe,length\n{rows}")).unwrap();
+    path.display().to_string()
+}
+
+const ROWS: &str = "m,topk,4,riddles,base,40,4,16\nm,topk,8,riddles,base,10,2,16\nm,topk,4,riddles,adas,50,4,16\nm,topk,8,riddles,adas,30,2,16\n";
+
+#[test]
+fn tables_are_aligned_on_stdout() {
+    // +10 at 4 forwards and +20 at 2.
+    let ran = run(&format!("report --points {}", table("aligned", ROWS)));
+    let lines: Vec<&str> = ran.is_fine().stdout.lines().collect();
+    assert!(lines.contains(&"| riddles            | +15.00 |            +15.00 |"), "{ran}");
+    assert!(
+        lines.contains(
+            &"| m     | riddles | Top-k 8 +AD |   - | 30.00 |    - | 2.00 |           8.00 |               - |"
+        ),
+        "{ran}"
+    );
+    assert_eq!(ran.stderr, "");
+}
+
+#[test]
+fn the_seed_decides_the_interval() {
+    let points = table("seeds", ROWS);
+    let json = |more: &str| run(&format!("report --points {points} --json {more}")).is_fine().json();
+    assert_eq!(json("--seed 3"), json("--seed 3"));
+    let interval = |json: &Value| json["comparisons"][0]["all"]["mean"]["interval"].clone();
+    assert_eq!(json("--resamples 1")["bootstrap"], json!({"resamples": 1, "seed": 0}));
+    // One resample of two gains is one of 10, 15 and 20, and both ends are it.
+    let one = interval(&json("--resamples 1"));
+    assert_eq!(one["low"], one["high"]);
+    assert!([10.0, 15.0, 20.0].contains(&one["low"].as_f64().unwrap()), "{one}");
+}
+
+#[test]
+fn a_folder_gets_every_form() {
+    let out = scratch("report-out");
+    std::fs::remove_dir_all(&out).ok();
+    let points = table("folder", ROWS);
+    let ran = run(&format!("report --points {points} --out {}", out.display()));
+    assert_eq!(ran.is_fine().stdout, format!("{}\n", out.join("report.html").display()));
+    let read = |name: &str| std::fs::read(out.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let text = |name: &str| String::from_utf8(read(name)).unwrap();
+    assert!(text("report.md").contains("![tradeoff-m](figures/tradeoff-m.svg)"));
+    assert!(text("report.tex").contains("\\rescell{30.00}{2.00}"));
+    assert_eq!(text("gains.csv").lines().count(), 3);
+    assert_eq!(serde_json::from_str::<Value>(&text("report.json")).unwrap()["cofill_report"], 1);
+    assert!(text("figures/tradeoff-m.svg").contains("riddles"));
+    assert_eq!(&read("figures/gains.png")[..4], b"\x89PNG");
+    assert!(text("report.html").matches("<svg").count() == 2);
+    // What was written can be read again, to the same report but for where it was read.
+    let again = run(&format!("report --points {}/points.csv", out.display()));
+    assert_eq!(again.is_fine().stdout, run(&format!("report --points {points}")).stdout);
+    // And a folder that is a file is told.
+    run(&format!("report --points {points} --out {points}")).is_refused(&["--out", "cannot write", "give a folder"]);
+}
+
+#[test]
+fn results_are_points_and_are_tested_in_pairs() {
+    let dir = scratch("report-results");
+    std::fs::remove_dir_all(&dir).ok();
+    std::fs::create_dir_all(&dir).unwrap();
+    for sampler in ["topk:4", "topk:4+ad", "klass:0.7,1"] {
+        let out = dir.join(format!("{}.jsonl", sampler.replace(':', "-")));
+        run(&format!("eval --task predicates -m tiny-llada -s {sampler} --limit 8 --out {}", out.display())).is_fine();
+    }
+    let report = run(&format!("report {} --json", dir.display())).is_fine().json();
+    let points = report["points"].as_array().unwrap();
+    assert_eq!(points.len(), 3);
+    for point in points {
+        assert_eq!(
+            (&point["model"], &point["task"], &point["n"]),
+            (&json!("tiny-llada"), &json!("predicates"), &json!(8))
+        );
+        assert!(point["useful_per_second"].as_f64().unwrap() > 0.0, "{point}");
+    }
+    let test = &report["comparisons"][0]["paired"][0];
+    let score = |at: usize| points[at]["score"].as_f64().unwrap();
+    assert_eq!((&test["n"], &test["rule"], &test["param"]), (&json!(8), &json!("topk"), &json!("4")));
+    assert!((test["gain"]["value"].as_f64().unwrap() - (score(1) - score(0))).abs() < 1e-9, "{test}");
+    assert!(test["mcnemar"]["p"].as_f64().unwrap() <= 1.0);
+    let text = run(&format!("report {}", dir.display()));
+    assert!(text.is_fine().stdout.contains("## +AD, question by question"), "{text}");
+}
+
+#[test]
+fn bad_requests_are_refused_with_the_remedy() {
+    run("report").is_refused(&["PATH"]);
+    run("report /nowhere").is_refused(&["/nowhere"]);
+    run("report --points /nowhere.csv").is_refused(&["/nowhere.csv", "cannot read"]);
+    let points = |name: &str, rows: &str| run(&format!("report --points {}", table(name, rows)));
+    let bad = points("bad", "m,topk,4,riddles,base,140,4,16\n");
+    bad.is_refused(&["report-bad.csv", "line 2", "score is `140`", "100 or less"]);
+    let twice = points("twice", "m,topk,4,riddles,base,40,4,16\nm,topk,4.0,riddles,base,41,4,16\n");
+    twice.is_refused(&["m with Top-k 4 on riddles", "line 2", "line 3", "leave one of them out"]);
+    points("none", "").is_refused(&["no operating point"]);
+    let empty = scratch("report-empty");
+    std::fs::create_dir_all(&empty).unwrap();
+    run(&format!("report {}", empty.display())).is_refused(&["holds no results", "cofill eval --out"]);
+    run(&format!("report --points {} --resamples 0", table("zero", ROWS))).is_refused(&["--resamples"]);
+}

@@ -1,0 +1,135 @@
+//! Axes: where a value falls, and which values are named.
+
+/// A direction of a panel.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Axis {
+    /// Beside it; nothing when empty.
+    pub label: String,
+    /// How values become places.
+    pub scale: Scale,
+    /// The lowest and the highest value.
+    pub range: (f64, f64),
+}
+
+/// How values become places, and which have a tick.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Scale {
+    /// Equal differences are equally far apart.
+    Linear,
+    /// Equal ratios are; ticks at powers of two.
+    Log2,
+    /// Linear, with ticks at these values and these names at them.
+    Named(Vec<(f64, String)>),
+}
+
+/// The most ticks of a linear axis.
+const TICKS: f64 = 6.0;
+
+impl Axis {
+    /// An axis for `values`, with a little room at both ends. Values that cannot be placed are passed over; without any, 0 to 1.
+    pub fn around(label: &str, scale: Scale, values: impl IntoIterator<Item = f64>) -> Axis {
+        let placed = |value: &f64| value.is_finite() && (scale != Scale::Log2 || *value > 0.0);
+        let ends = values.into_iter().filter(placed).fold(None, |ends: Option<(f64, f64)>, value| {
+            Some(ends.map_or((value, value), |(low, high)| (low.min(value), high.max(value))))
+        });
+        let (low, high) = ends.unwrap_or(if scale == Scale::Log2 { (1.0, 2.0) } else { (0.0, 1.0) });
+        let range = match scale {
+            Scale::Log2 => (low / 1.15, high * 1.15),
+            _ => {
+                let room = if high > low { 0.05 * (high - low) } else { 0.5 };
+                (low - room, high + room)
+            }
+        };
+        Axis { label: label.into(), scale, range }
+    }
+
+    /// The same axis from zero on, when it is near: accuracy has a floor that should be seen.
+    pub fn from_zero(mut self) -> Axis {
+        if self.range.0 < 0.6 * self.range.1 {
+            self.range.0 = 0.0;
+        }
+        self
+    }
+
+    /// Where a value falls: 0 at the low end, 1 at the high end.
+    pub fn place(&self, value: f64) -> f64 {
+        let (low, high) = self.range;
+        match self.scale {
+            Scale::Log2 => (value / low).log2() / (high / low).log2(),
+            _ => (value - low) / (high - low),
+        }
+    }
+
+    /// Values with a name.
+    pub fn ticks(&self) -> Vec<(f64, String)> {
+        let (low, high) = self.range;
+        match &self.scale {
+            Scale::Named(ticks) => ticks.clone(),
+            Scale::Log2 => {
+                let powers = low.log2().ceil() as i32..=high.log2().floor() as i32;
+                powers.map(|power| (f64::from(power).exp2(), name(f64::from(power).exp2()))).collect()
+            }
+            Scale::Linear => {
+                let step = step(high - low);
+                // An end that is a multiple of the step but for rounding has a tick.
+                let whole = (low / step - 1e-9).ceil() as i64..=(high / step + 1e-9).floor() as i64;
+                whole.map(|i| (i as f64 * step, name(i as f64 * step))).collect()
+            }
+        }
+    }
+}
+
+/// The smallest of 1, 2, 5, 10, 20, 50, .. (and their tenths) that makes no more than [`TICKS`] intervals of a span.
+fn step(span: f64) -> f64 {
+    let power = 10f64.powf((span / TICKS).log10().floor());
+    let fits = |step: &f64| span / step <= TICKS;
+    [power, 2.0 * power, 5.0 * power, 10.0 * power].into_iter().find(fits).unwrap_or(10.0 * power)
+}
+
+/// A tick's name: no more digits than it needs.
+fn name(value: f64) -> String {
+    let text = format!("{value:.6}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if text == "-0" { "0".into() } else { text.replace('-', "−") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn names(axis: &Axis) -> Vec<String> {
+        axis.ticks().into_iter().map(|(_, name)| name).collect()
+    }
+
+    #[test]
+    fn ticks_are_round() {
+        let axis = |range| Axis { label: String::new(), scale: Scale::Linear, range };
+        assert_eq!(names(&axis((0.0, 76.0))), ["0", "20", "40", "60"]);
+        assert_eq!(names(&axis((-0.3, 0.3))), ["−0.3", "−0.2", "−0.1", "0", "0.1", "0.2", "0.3"]);
+        let doubling = Axis { scale: Scale::Log2, ..axis((0.4, 33.0)) };
+        assert_eq!(names(&doubling), ["0.5", "1", "2", "4", "8", "16", "32"]);
+    }
+
+    #[test]
+    fn places_run_from_end_to_end() {
+        let axis = Axis { label: String::new(), scale: Scale::Log2, range: (1.0, 16.0) };
+        assert_eq!((axis.place(1.0), axis.place(4.0), axis.place(16.0)), (0.0, 0.5, 1.0));
+        // From .5 to 1.5 around a single value; zero is not near 90 to 95, but is near 5 to 95.
+        assert_eq!(Axis::around("", Scale::Linear, [1.0, f64::NAN]).range, (0.5, 1.5));
+        assert_eq!(Axis::around("", Scale::Linear, [5.0, 95.0]).from_zero().range.0, 0.0);
+        assert_eq!(Axis::around("", Scale::Linear, [90.0, 95.0]).from_zero().range.0, 89.75);
+    }
+
+    proptest! {
+        #[test]
+        fn every_value_has_its_place(values in prop::collection::vec(0.01..1e6f64, 1..9)) {
+            for scale in [Scale::Linear, Scale::Log2] {
+                let axis = Axis::around("", scale, values.iter().copied());
+                prop_assert!(values.iter().all(|value| (0.0..=1.0).contains(&axis.place(*value))));
+                prop_assert!(axis.ticks().iter().all(|(at, _)| (-1e-9..=1.0 + 1e-9).contains(&axis.place(*at))));
+                prop_assert!(axis.ticks().len() <= 24);
+            }
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Operating points from files of results, one point a file.
+
+use super::table::task_name;
+use super::{ADAS, BASE, Error, Outcome, Point};
+use crate::results::{self, Header, Record, Results, Totals};
+use cofill::SamplerSpec;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// Reads files of results, and every such file below the folders among `paths`.
+pub fn read(paths: &[PathBuf]) -> Result<Vec<Point>, Error> {
+    let mut runs = Vec::new();
+    for path in paths {
+        let files = if path.is_dir() { below(path)? } else { vec![path.clone()] };
+        for file in files {
+            let (header, records) = Results::read(&file).map_err(|error| match error {
+                results::Error::Io { path, source } => Error::Read { path, source },
+                error => Error::Results(error),
+            })?;
+            runs.push(Run::new(file, &header, &records)?);
+        }
+    }
+    Ok(told_apart(runs))
+}
+
+/// Every file of results below a folder, by name. Files of other kinds may lie there too.
+fn below(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        let failed = |source| Error::Read { path: folder.clone(), source };
+        for entry in std::fs::read_dir(&folder).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "jsonl") && is_results(&path)? {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    match found.is_empty() {
+        true => Err(Error::Nothing { path: folder.into() }),
+        false => Ok(found),
+    }
+}
+
+/// Whether a file begins as results do.
+fn is_results(path: &Path) -> Result<bool, Error> {
+    use std::io::BufRead;
+    let failed = |source| Error::Read { path: path.into(), source };
+    let mut first = Vec::new();
+    std::io::BufReader::new(std::fs::File::open(path).map_err(failed)?)
+        .read_until(b'\n', &mut first)
+        .map_err(failed)?;
+    Ok(serde_json::from_slice::<Value>(&first).is_ok_and(|header| header.get("cofill_eval").is_some()))
+}
+
+/// A file that was read.
+struct Run {
+    point: Point,
+    /// What was run, but for model, task and sampler.
+    setting: BTreeMap<String, String>,
+}
+
+impl Run {
+    fn new(path: PathBuf, header: &Header, records: &[Record]) -> Result<Run, Error> {
+        if records.is_empty() {
+            return Err(Error::Empty { path });
+        }
+        let text = |field: &'static str| {
+            let found = header.what.get(field).unwrap_or(&Value::Null);
+            let remedy = || "it must be a text, as `cofill eval` writes it".into();
+            let refused = || Error::Header { path: path.clone(), field, given: found.to_string(), remedy: remedy() };
+            found.as_str().map(str::to_owned).ok_or_else(refused)
+        };
+        let sampler = text("sampler")?;
+        let spec: SamplerSpec = sampler.parse().map_err(|error: cofill::Error| Error::Header {
+            path: path.clone(),
+            field: "sampler",
+            given: format!("`{sampler}`"),
+            remedy: error.to_string(),
+        })?;
+        let model = text("model")?;
+        let model = Path::new(&model).file_name().map_or(model.clone(), |name| name.to_string_lossy().into_owned());
+        let named = ["model", "task", "sampler"];
+        let setting = header.what.iter().filter(|(field, _)| !named.contains(&field.as_str()));
+        let setting = setting.map(|(field, value)| (field.clone(), short(value))).collect();
+        let mut totals = Totals::default();
+        records.iter().for_each(|record| totals.add(record));
+        let (score, error) = totals.score();
+        let useful: Option<usize> = records.iter().map(|record| record.useful).sum();
+        let (rule, param, variant) = parts(&spec);
+        let point = Point {
+            model,
+            task: task_name(&text("task")?).into(),
+            rule,
+            param,
+            variant,
+            score: 100.0 * score,
+            standard_error: error.map(|error| 100.0 * error),
+            n: Some(totals.n),
+            nfe: totals.mean_nfe(),
+            tokens_per_forward: totals.per_forward(),
+            useful_per_second: useful.filter(|_| totals.seconds > 0.0).map(|useful| useful as f64 / totals.seconds),
+            source: format!("`{}`", path.display()),
+            outcomes: records.iter().map(|r| Outcome { prompt: r.prompt_sha256.clone(), score: r.score }).collect(),
+        };
+        Ok(Run { point, setting })
+    }
+}
+
+/// `eb:10@entropy+ad:40` is the rule `eb@entropy` with parameter `10` and the paper's discount.
+fn parts(spec: &SamplerSpec) -> (String, String, String) {
+    let text = spec.to_string();
+    let (base, discount) = text.split_once('+').map_or((text.as_str(), None), |(base, ad)| (base, Some(ad)));
+    let (head, options) = base.split_once('@').map_or((base, None), |(head, options)| (head, Some(options)));
+    let (name, param) = head.split_once(':').unwrap_or((head, "-"));
+    let rule = options.map_or(name.into(), |options| format!("{name}@{options}"));
+    let variant = match discount {
+        None => BASE.into(),
+        Some("ad:40") => ADAS.into(),
+        Some(other) => other.into(),
+    };
+    (rule, param.into(), variant)
+}
+
+/// A value in a few letters: checksums by their beginning.
+fn short(value: &Value) -> String {
+    match value {
+        Value::String(text) if text.len() == 64 => text[..8].into(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Runs of a model on a task that differ in more than the sampler (length, blocks, seed, weights) are tasks of their own, named by
+/// what differs: points of one curve have everything else in common.
+fn told_apart(mut runs: Vec<Run>) -> Vec<Point> {
+    let mut values: BTreeMap<(String, String), BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
+    let of = |point: &Point| (point.model.clone(), point.task.clone());
+    for run in &runs {
+        let fields = values.entry(of(&run.point)).or_default();
+        for (field, value) in &run.setting {
+            fields.entry(field.clone()).or_default().insert(value.clone());
+        }
+    }
+    for run in &mut runs {
+        let differing = values[&of(&run.point)].iter().filter(|(_, values)| values.len() > 1);
+        let told = |field: &String| format!("{field} {}", run.setting.get(field).map_or("-", String::as_str));
+        let told: Vec<String> = differing.map(|(field, _)| told(field)).collect();
+        if !told.is_empty() {
+            run.point.task = format!("{} ({})", run.point.task, told.join(", "));
+        }
+    }
+    runs.into_iter().map(|run| run.point).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::VERSION;
+    use serde_json::{Map, json};
+
+    fn parts_of(spec: &str) -> [String; 3] {
+        parts(&spec.parse().unwrap()).into()
+    }
+
+    #[test]
+    fn a_sampler_has_a_rule_a_parameter_and_a_variant() {
+        assert_eq!(parts_of("eb:10"), ["eb", "10", "base"]);
+        assert_eq!(parts_of("fast:3+ad"), ["fast", "3", "adas"]);
+        assert_eq!(parts_of("eb:0.5@entropy+ad:40@layer=first"), ["eb@entropy", "0.5", "ad:40@layer=first"]);
+        assert_eq!(parts_of("klass:0.7,1"), ["klass", "0.7,1", "base"]);
+    }
+
+    fn file(folder: &Path, name: &str, what: &Value, scores: &[f64]) {
+        let header = Header { cofill_eval: VERSION, what: what.as_object().cloned().unwrap(), made_by: Value::Null };
+        let mut results = Results::create(&folder.join(name), &header).unwrap();
+        for (doc_id, score) in scores.iter().enumerate() {
+            let record = Record {
+                doc_id,
+                prompt_sha256: doc_id.to_string(),
+                tokens: vec![1; 8],
+                text: String::new(),
+                filters: Map::new(),
+                score: *score,
+                notes: Map::new(),
+                nfe: 2,
+                filled: 8,
+                useful: Some(5),
+                seconds: 0.25,
+            };
+            results.append(&record).unwrap();
+        }
+    }
+
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("cofill-points-{}-{name}", std::process::id()));
+        std::fs::remove_dir_all(&folder).ok();
+        std::fs::create_dir_all(folder.join("deep")).unwrap();
+        folder
+    }
+
+    #[test]
+    fn files_below_a_folder_are_points() {
+        let dir = folder("below");
+        file(
+            &dir,
+            "a.jsonl",
+            &json!({"model": "m/tiny", "task": "gsm8k", "sampler": "topk:4", "seed": 0}),
+            &[1.0, 1.0, 1.0, 0.0],
+        );
+        file(
+            &dir.join("deep"),
+            "b.jsonl",
+            &json!({"model": "m/tiny", "task": "gsm8k", "sampler": "topk:4", "seed": 1}),
+            &[1.0],
+        );
+        std::fs::write(dir.join("notes.jsonl"), "{\"a\":1}\n").unwrap();
+        std::fs::write(dir.join("notes.txt"), "").unwrap();
+        let points = read(std::slice::from_ref(&dir)).unwrap();
+        // Of four records: 3 right, √(3/4 / 3) / 2 = .25; 8 positions in 2 forwards; 20 useful tokens in a second.
+        let a = &points[0];
+        assert_eq!((a.model.as_str(), a.task.as_str(), a.n), ("tiny", "GSM8K (seed 0)", Some(4)));
+        assert_eq!((a.score, a.standard_error, a.nfe, a.tokens_per_forward), (75.0, Some(25.0), 2.0, 4.0));
+        assert_eq!((a.useful_per_second, a.outcomes.len()), (Some(20.0), 4));
+        assert_eq!((points[1].task.as_str(), points[1].standard_error, points.len()), ("GSM8K (seed 1)", None, 2));
+        std::fs::remove_dir_all(dir).ok();
+    }
+
+    #[test]
+    fn what_is_no_result_is_refused() {
+        let dir = folder("refused");
+        let said = |path: &Path| read(&[path.to_path_buf()]).unwrap_err().to_string();
+        assert!(said(&dir).contains("holds no results"), "{}", said(&dir));
+        file(&dir, "empty.jsonl", &json!({"model": "m", "task": "sums", "sampler": "topk:4"}), &[]);
+        assert!(said(&dir.join("empty.jsonl")).contains("holds no record; continue it"));
+        file(&dir, "odd.jsonl", &json!({"model": "m", "task": "sums", "sampler": "topq:4"}), &[1.0]);
+        let odd = said(&dir.join("odd.jsonl"));
+        assert!(odd.contains("line 1: sampler is `topq:4`; unknown sampler"), "{odd}");
+        file(&dir, "none.jsonl", &json!({"model": 7, "task": "sums", "sampler": "topk:4"}), &[1.0]);
+        assert!(said(&dir.join("none.jsonl")).contains("line 1: model is 7; it must be a text"));
+        assert!(said(Path::new("/nowhere.jsonl")).contains("cannot read `/nowhere.jsonl`"));
+        std::fs::remove_dir_all(dir).ok();
+    }
+}

@@ -1,0 +1,330 @@
+//! What a report says, as tables, whoever prints them.
+
+use super::{Comparison, Report};
+use crate::bootstrap::Estimate;
+use crate::matched::{LOW_NFE, Summary};
+use crate::paired::{NEAR, Paired};
+use crate::points::{BASE, Key, Point, rule_name, variant_suffix};
+
+/// A part of a document.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Block {
+    /// The title of a section.
+    Heading(String),
+    /// A paragraph.
+    Text(String),
+    /// A table.
+    Table(Table),
+    /// Where figures belong.
+    Figures,
+}
+
+/// Rows under column names.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Table {
+    /// Names of columns.
+    pub head: Vec<String>,
+    /// As many fields each.
+    pub rows: Vec<Vec<String>>,
+    /// How many columns, from the left, are words; the others are numbers.
+    pub words: usize,
+}
+
+/// The whole report.
+pub fn document(report: &Report) -> Vec<Block> {
+    let mut blocks = vec![Block::Heading("Samplers compared".into()), Block::Text(about(report))];
+    blocks.extend(report.warnings.iter().map(|warning| Block::Text(format!("Warning: {warning}."))));
+    for comparison in &report.comparisons {
+        compare(&mut blocks, report, comparison);
+    }
+    blocks.push(Block::Figures);
+    ablation(&mut blocks, report);
+    areas(&mut blocks, report);
+    fronts(&mut blocks, report);
+    blocks.push(Block::Heading("Operating points".into()));
+    blocks.push(Block::Table(points(report)));
+    blocks
+}
+
+fn about(report: &Report) -> String {
+    let (n, boot) = (report.points.all().len(), report.bootstrap);
+    let names = |names: Vec<String>| names.join(", ");
+    format!(
+        "{n} operating points: {} on {}. Scores in percent, errors are standard errors, NFE are forwards per example. \
+         Intervals are the central 95 % of {} resamples (seed {}).",
+        names(report.points.models()),
+        names(report.points.tasks()),
+        boot.resamples,
+        boot.seed,
+    )
+}
+
+fn compare(blocks: &mut Vec<Block>, report: &Report, comparison: &Comparison) {
+    let name = variant_suffix(&comparison.variant);
+    let name = name.trim();
+    if !comparison.matched.gains.is_empty() {
+        blocks.push(Block::Heading(format!("Matched-NFE gains of {name}")));
+        blocks.push(Block::Text(format!(
+            "For every base point with at least {LOW_NFE} tokens per forward: the score of the {name} curve at the same NFE, by linear \
+             interpolation, minus the base score; in points, as {}.",
+            models(report, comparison).join(" / "),
+        )));
+        blocks.push(Block::Table(gains(report, comparison)));
+        blocks.push(Block::Heading(format!("Robustness of the gains of {name}")));
+        let why = "Intervals are over operating points: how stable gains are across settings, not whether one of them is chance.";
+        blocks.push(Block::Text(why.into()));
+        for (what, summaries) in
+            [("Rule", &comparison.by_rule), ("Task", &comparison.by_task), ("Model", &comparison.by_model)]
+        {
+            blocks.push(Block::Table(robustness(what, summaries, &comparison.all)));
+        }
+    }
+    blocks.extend(dropped(comparison).map(Block::Text));
+    if !comparison.paired.is_empty() {
+        blocks.push(Block::Heading(format!("{name}, question by question")));
+        blocks.push(Block::Text(format!(
+            "Gain at the base point's NFE with its interval over questions (paired bootstrap). McNemar's exact test compares with the \
+             nearest {name} point, if its NFE is within {:.0} %: how many questions only one of both got right; corrected after Holm \
+             for {} tests.",
+            100.0 * NEAR,
+            comparison.paired.iter().filter(|test| test.mcnemar.is_some()).count(),
+        )));
+        blocks.push(Block::Table(paired(&comparison.paired)));
+    }
+}
+
+/// Models with gains.
+pub(super) fn models(report: &Report, comparison: &Comparison) -> Vec<String> {
+    let has = |model: &String| comparison.cells.iter().any(|cell| cell.model == *model);
+    report.points.models().into_iter().filter(has).collect()
+}
+
+/// Rules with gains.
+pub(super) fn rules(report: &Report, comparison: &Comparison) -> Vec<String> {
+    let has = |rule: &String| comparison.cells.iter().any(|cell| cell.rule == *rule);
+    report.points.rules().into_iter().filter(has).collect()
+}
+
+/// Tasks with gains.
+pub(super) fn tasks(report: &Report, comparison: &Comparison) -> Vec<String> {
+    let has = |task: &String| comparison.cells.iter().any(|cell| cell.task == *task);
+    report.points.tasks().into_iter().filter(has).collect()
+}
+
+/// The paper's table: tasks by rules, models in a cell, and means of cells around them.
+pub(super) fn gains(report: &Report, comparison: &Comparison) -> Table {
+    let (models, rules) = (models(report, comparison), rules(report, comparison));
+    let joined = |gain: &dyn Fn(&String) -> Option<f64>| {
+        models.iter().map(|model| signed(gain(model))).collect::<Vec<_>>().join(" / ")
+    };
+    let mut head = vec!["Task".to_owned()];
+    head.extend(rules.iter().map(|rule| rule_name(rule)));
+    head.push("Avg. over methods".into());
+    let mut rows = Vec::new();
+    for task in tasks(report, comparison) {
+        let mut row = vec![task.clone()];
+        row.extend(rules.iter().map(|rule| joined(&|model| comparison.cell(model, &task, rule))));
+        row.push(joined(&|model| comparison.mean_of_cells(|cell| cell.model == *model && cell.task == task)));
+        rows.push(row);
+    }
+    let mut last = vec!["Avg. over datasets".to_owned()];
+    for rule in &rules {
+        last.push(joined(&|model| comparison.mean_of_cells(|cell| cell.model == *model && cell.rule == *rule)));
+    }
+    last.push(joined(&|model| comparison.mean_of_cells(|cell| cell.model == *model)));
+    rows.push(last);
+    Table { head, rows, words: 1 }
+}
+
+/// A row of the paper's robustness tables: name, points, mean, interval, wins and losses.
+pub(super) fn robustness_row(summary: &Summary) -> Vec<String> {
+    vec![
+        summary.name.clone(),
+        summary.points.to_string(),
+        signed(summary.mean.map(|mean| mean.value)),
+        summary.mean.map_or("-".into(), |mean| interval(&mean)),
+        format!("{} / {}", summary.wins, summary.losses),
+    ]
+}
+
+fn robustness(what: &str, summaries: &[Summary], all: &Summary) -> Table {
+    let head = [what, "Matched points", "Mean gain", "95 % interval", "Positive / negative"].map(str::to_owned).into();
+    Table { head, rows: summaries.iter().chain([all]).map(robustness_row).collect(), words: 1 }
+}
+
+/// Who was left out, by rule.
+fn dropped(comparison: &Comparison) -> Option<String> {
+    let dropped = &comparison.matched.dropped;
+    if dropped.is_empty() {
+        return None;
+    }
+    let list = dropped.iter().map(|d| {
+        let (low, high) = d.range;
+        let rule = rule_name(&d.rule);
+        format!(
+            "{} {} {rule} {} (NFE {:.2}; the curve goes from {low:.2} to {high:.2})",
+            d.model, d.task, d.param, d.nfe
+        )
+    });
+    let all = dropped.len() + comparison.matched.gains.len();
+    Some(format!(
+        "{} of {all} base points of the low-NFE regime lie outside the range of the{} curve and are left out: {}. Points of that curve with \
+         a larger parameter would bring them in.",
+        dropped.len(),
+        variant_suffix(&comparison.variant),
+        list.collect::<Vec<_>>().join("; "),
+    ))
+}
+
+fn paired(tests: &[Paired]) -> Table {
+    let head = [
+        "Model",
+        "Task",
+        "Sampler",
+        "NFE",
+        "n",
+        "Gain",
+        "95 % interval",
+        "p (bootstrap)",
+        "Only base / only +AD",
+        "At NFE",
+        "p (McNemar)",
+        "p (Holm)",
+    ];
+    let row = |test: &Paired| {
+        let exact = test.mcnemar.as_ref();
+        let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".into());
+        vec![
+            test.model.clone(),
+            test.task.clone(),
+            format!("{} {}", rule_name(&test.rule), test.param),
+            format!("{:.2}", test.nfe),
+            test.n.to_string(),
+            signed(Some(test.gain.value)),
+            interval(&test.gain),
+            p_value(test.p_bootstrap),
+            or_none(exact.map(|exact| format!("{} / {}", exact.only_base, exact.only_discounted))),
+            or_none(exact.map(|exact| format!("{:.2}", exact.nfe))),
+            or_none(exact.map(|exact| p_value(exact.p))),
+            or_none(test.p_holm.map(p_value)),
+        ]
+    };
+    Table { head: head.map(str::to_owned).into(), rows: tests.iter().map(row).collect(), words: 3 }
+}
+
+/// Scores of every setting by discount, when there are several: the paper's ablations.
+fn ablation(blocks: &mut Vec<Block>, report: &Report) {
+    let variants: Vec<String> = std::iter::once(BASE.to_owned()).chain(report.points.variants()).collect();
+    if variants.len() < 3 {
+        return;
+    }
+    let mut head: Vec<String> = ["Model", "Task", "Sampler"].map(str::to_owned).into();
+    head.extend(variants.iter().cloned());
+    let at = |p: &Point, variant: &str| {
+        let curve = report.points.curve(Key { variant, ..p.key() });
+        curve.into_iter().find(|other| other.param == p.param).map(|other| other.score)
+    };
+    let mut seen: Vec<(&str, &str, &str, &str)> = Vec::new();
+    let (mut rows, mut whole) = (Vec::new(), Vec::new());
+    for p in report.points.all() {
+        let setting = (p.model.as_str(), p.task.as_str(), p.rule.as_str(), p.param.as_str());
+        let scores: Vec<Option<f64>> = variants.iter().map(|variant| at(p, variant)).collect();
+        if seen.contains(&setting) || scores.iter().flatten().count() < 3 {
+            continue;
+        }
+        seen.push(setting);
+        let mut row = vec![p.model.clone(), p.task.clone(), format!("{} {}", rule_name(&p.rule), p.param)];
+        row.extend(scores.iter().map(|score| score.map_or("-".into(), |score| format!("{score:.2}"))));
+        rows.push(row);
+        whole.extend(scores.into_iter().collect::<Option<Vec<f64>>>());
+    }
+    if rows.is_empty() {
+        return;
+    }
+    if whole.len() > 1 {
+        let mean = |i: usize| whole.iter().map(|scores| scores[i]).sum::<f64>() / whole.len() as f64;
+        let mut row = vec!["Average".into(), String::new(), format!("{} settings with all", whole.len())];
+        row.extend((0..variants.len()).map(|i| format!("{:.2}", mean(i))));
+        rows.push(row);
+    }
+    blocks.push(Block::Heading("Scores by discount".into()));
+    blocks.push(Block::Text("At the same parameter, whatever NFE that takes.".into()));
+    blocks.push(Block::Table(Table { head, rows, words: 3 }));
+}
+
+fn areas(blocks: &mut Vec<Block>, report: &Report) {
+    let tasks = report.points.tasks();
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for model in report.points.models() {
+        for rule in report.points.rules() {
+            for variant in std::iter::once(BASE.to_owned()).chain(report.points.variants()) {
+                let area = |task: &String| {
+                    let here =
+                        |a: &&super::Area| (&a.model, &a.task, &a.rule, &a.variant) == (&model, task, &rule, &variant);
+                    report.aup.iter().find(here).map(|area| area.aup)
+                };
+                let areas: Vec<Option<f64>> = tasks.iter().map(area).collect();
+                if areas.iter().any(Option::is_some) {
+                    let mut row = vec![model.clone(), rule_name(&rule) + &variant_suffix(&variant)];
+                    row.extend(areas.into_iter().map(|area| area.map_or("-".into(), |area| format!("{area:.1}"))));
+                    rows.push(row);
+                }
+            }
+        }
+    }
+    let mut head: Vec<String> = ["Model", "Sampler"].map(str::to_owned).into();
+    head.extend(tasks);
+    blocks.push(Block::Heading("Accuracy under parallelism (AUP)".into()));
+    let what = "The area under accuracy by tokens per forward, as d3LLM defines it. It leaves out points more than 5 below the least parallel \
+                one, so it shows how far a sampler goes without loss, and nothing of what comes after.";
+    blocks.push(Block::Text(what.into()));
+    blocks.push(Block::Table(Table { head, rows, words: 2 }));
+}
+
+fn fronts(blocks: &mut Vec<Block>, report: &Report) {
+    let mut rows = Vec::new();
+    for front in &report.pareto {
+        for on in &front.points {
+            let numbers = [format!("{:.2}", on.nfe), format!("{:.2}", on.score)];
+            let words = [front.model.clone(), front.task.clone(), on.sampler.clone()];
+            rows.push(words.into_iter().chain(numbers).collect());
+        }
+    }
+    blocks.push(Block::Heading("Pareto front".into()));
+    blocks.push(Block::Text("Points that no other beats in both score and forwards.".into()));
+    let head = ["Model", "Task", "Sampler", "NFE", "Score"].map(str::to_owned).into();
+    blocks.push(Block::Table(Table { head, rows, words: 3 }));
+}
+
+fn points(report: &Report) -> Table {
+    let head = ["Model", "Task", "Sampler", "n", "Score", "± SE", "NFE", "Tokens/forward", "Useful tokens/s"];
+    let row = |p: &Point| {
+        let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".into());
+        vec![
+            p.model.clone(),
+            p.task.clone(),
+            p.sampler(),
+            or_none(p.n.map(|n| n.to_string())),
+            format!("{:.2}", p.score),
+            or_none(p.standard_error.map(|error| format!("{error:.2}"))),
+            format!("{:.2}", p.nfe),
+            format!("{:.2}", p.tokens_per_forward),
+            or_none(p.useful_per_second.map(|speed| format!("{speed:.1}"))),
+        ]
+    };
+    Table { head: head.map(str::to_owned).into(), rows: report.points.all().iter().map(row).collect(), words: 3 }
+}
+
+/// `+1.50`.
+pub(super) fn signed(value: Option<f64>) -> String {
+    value.map_or("-".into(), |value| format!("{value:+.2}"))
+}
+
+/// `[+1.00, +2.00]`.
+fn interval(estimate: &Estimate) -> String {
+    format!("[{:+.2}, {:+.2}]", estimate.interval.low, estimate.interval.high)
+}
+
+fn p_value(p: f64) -> String {
+    if p < 0.001 { "< 0.001".into() } else { format!("{p:.3}") }
+}

@@ -1,0 +1,92 @@
+use super::*;
+
+fn parse(text: &str) -> Result<Recipe, Error> {
+    Recipe::parse(Path::new("experiments/x.toml"), text)
+}
+
+/// A sweep of two models, with more lines.
+fn with(lines: &str) -> String {
+    format!(
+        "about = \"x\"\n[[sweep]]\nmodels = [\"a\", \"b\"]\ntasks = [\"chain\", \"gsm8k\"]\nsamplers = [\"topk:{{1,2}}\"]\n{lines}\n"
+    )
+}
+
+#[test]
+fn a_recipe_is_a_product_in_order() {
+    let recipe = parse(&with("lengths = [32, 64]\nlimit = 100\nlimits = { chain = 40 }")).unwrap();
+    assert_eq!((recipe.name.as_str(), recipe.points.len()), ("x", 16));
+    let short = |point: &Point| {
+        format!("{} {} {} {} {}", point.model, point.task, point.sampler, point.length.unwrap(), point.limit.unwrap())
+    };
+    let points: Vec<String> = recipe.points.iter().map(short).collect();
+    assert_eq!(points[..3], ["a chain topk:1 32 40", "a chain topk:1 64 40", "a chain topk:2 32 40"]);
+    assert_eq!((points[4].as_str(), points[15].as_str()), ("a gsm8k topk:1 32 100", "b gsm8k topk:2 64 100"));
+}
+
+#[test]
+fn a_point_that_two_sweeps_name_is_one() {
+    let more = "[[sweep]]\nmodels = [\"b\"]\ntasks = [\"chain\"]\nsamplers = [\"topk:2\", \"topk:4\"]";
+    assert_eq!(parse(&with(more)).unwrap().points.len(), 8 + 1);
+}
+
+#[test]
+fn a_point_survives_being_written() {
+    let text = with("wrapper = \"dream\"\nmath = \"sympy\"\nblock = 32\nsplit = \"validation\"\ndtype = \"q8_0\"");
+    for point in parse(&text).unwrap().points {
+        let written = serde_json::to_string(&point).unwrap();
+        assert_eq!(serde_json::from_str::<Point>(&written).unwrap(), point, "{written}");
+    }
+}
+
+#[test]
+fn every_way_a_recipe_can_be_wrong() {
+    let cases = [
+        ("samplrs = []", "line 6, `samplrs = []`: unknown field `samplrs`, expected one of `models`"),
+        ("limit = 0", "line 6, `limit = 0`: "),
+        ("limit = \"all\"", "line 6, `limit = \"all\"`: invalid type: string \"all\""),
+        ("split = \"tset\"", "unknown split `tset`; expected one of `train`"),
+        ("wrapper = \"gemma\"", "unknown wrapper `gemma`"),
+        ("math = \"maple\"", "expected `native` or `sympy`"),
+        ("limits = { sums = 4 }", "sweep 1: `limits` names `sums`, which is not among `tasks`"),
+        ("temperature = -1.0", "`temperature` is -1; give 0 or more"),
+        ("[[sweep]]\nmodels = []\ntasks = [\"sums\"]\nsamplers = [\"topk:1\"]", "sweep 2: `models` is empty"),
+        ("[[sweep]]\nmodels = [\"a\"]", "missing field `tasks`"),
+        (
+            "[[sweep]]\nmodels = [\"a\"]\ntasks = [\"riddles\"]",
+            "line 8, `tasks = [\"riddles\"]`: unknown task `riddles`",
+        ),
+        ("[[sweep]]\nmodels = [\"a\"]\ntasks = [\"sums\"]\nsamplers = [\"eb:{1,x}\"]", "line 9"),
+        ("[other]", "unknown field `other`"),
+        ("lengths = [32,", "line "),
+    ];
+    for (lines, said) in cases {
+        let error = parse(&with(lines)).unwrap_err().to_string();
+        assert!(error.starts_with("`experiments/x.toml`, ") && error.contains(said), "{lines}: {error}");
+        assert!(!error.contains('\n'), "{error}");
+    }
+    assert!(parse("").unwrap_err().to_string().contains("missing field `about`"));
+    assert!(parse("about = \"x\"").unwrap_err().to_string().contains("add [[sweep]]"));
+    let error = Recipe::read(Path::new("nowhere.toml")).unwrap_err().to_string();
+    assert!(error.contains("cannot read the recipe `nowhere.toml`"), "{error}");
+}
+
+/// Those that come with the repository, and how much each of them is.
+#[test]
+fn the_papers_recipes() {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments"));
+    let points = |name: &str| Recipe::read(&folder.join(name)).unwrap().points;
+    // Two models, four tasks; EB 8 + 8, Fast-dLLM 7 + 8, Top-k 5 + 5.
+    assert_eq!(points("main.toml").len(), 2 * 4 * (16 + 15 + 10));
+    // KLASS 4, DAPD 5.
+    assert_eq!(points("klass-dapd.toml").len(), 2 * 4 * (4 + 5));
+    // Six settings: without, and six strengths.
+    assert_eq!(points("alpha.toml").len(), 6 * 7);
+    assert_eq!(points("uncertainty.toml").len(), 2);
+    assert_eq!(points("attention-source.toml").len(), 4);
+    let known = ["main", "klass-dapd", "alpha", "uncertainty", "attention-source", "mini"];
+    for file in std::fs::read_dir(folder).unwrap() {
+        let path = file.unwrap().path();
+        let recipe = Recipe::read(&path).unwrap();
+        assert!(known.contains(&recipe.name.as_str()), "{} has no test", path.display());
+    }
+}

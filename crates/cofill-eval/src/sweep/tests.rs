@@ -1,0 +1,257 @@
+use super::claim::Claims;
+use super::*;
+use crate::recipe::Recipe;
+use crate::results::{Record, Results};
+use serde_json::json;
+use std::ops::Range;
+use std::sync::Mutex;
+use std::time::Duration;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// A folder that is gone when the test is.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("cofill-sweep-{}-{name}", std::process::id()));
+        std::fs::remove_dir_all(&path).ok();
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+fn point(sampler: &str) -> Point {
+    let text = format!(
+        "about = \"x\"\n[[sweep]]\nmodels = [\"m\"]\ntasks = [\"chain\"]\nsamplers = [\"{sampler}\"]\nlimit = 20"
+    );
+    Recipe::parse(Path::new("x.toml"), &text).unwrap().points.remove(0)
+}
+
+fn header(point: &Point) -> Header {
+    let Value::Object(what) = json!({"task": point.task.name(), "sampler": point.sampler}) else { unreachable!() };
+    Header { cofill_eval: results::VERSION, what, made_by: json!("test") }
+}
+
+/// Plans `docs` examples in units of 3.
+fn plan(sweep: &Sweep, sampler: &str, docs: usize) -> Added {
+    let point = point(sampler);
+    sweep.plan(&point, &header(&point), docs, 3).unwrap()
+}
+
+fn record(doc_id: usize) -> Record {
+    Record {
+        doc_id,
+        prompt_sha256: String::new(),
+        tokens: vec![doc_id as u32],
+        text: String::new(),
+        filters: Map::new(),
+        score: (doc_id % 2) as f64,
+        notes: Map::new(),
+        nfe: 2,
+        filled: 4,
+        useful: None,
+        seconds: 0.5,
+    }
+}
+
+/// Answers at once, and remembers what it was asked.
+#[derive(Default)]
+struct Fake<'a> {
+    asked: Option<&'a Mutex<Vec<(String, usize)>>>,
+    /// Fails after so many batches.
+    fails_after: Option<usize>,
+}
+
+impl Runner for Fake<'_> {
+    type Error = Error;
+    fn header(&mut self, planned: &Planned) -> Result<Header, Error> {
+        Ok(header(&planned.point))
+    }
+    fn batch(&mut self, _: &Planned) -> Result<usize, Error> {
+        Ok(2)
+    }
+    fn run(&mut self, planned: &Planned, docs: Range<usize>) -> Result<Vec<Record>, Error> {
+        if let Some(left) = &mut self.fails_after {
+            *left = left.checked_sub(1).ok_or(Error::None { dir: "broken".into() })?;
+        }
+        if let Some(asked) = self.asked {
+            asked.lock().unwrap().extend(docs.clone().map(|doc| (planned.name.clone(), doc)));
+        }
+        std::thread::sleep(Duration::from_micros(200));
+        Ok(docs.map(record).collect())
+    }
+}
+
+fn work(sweep: &Sweep, fake: &mut Fake<'_>) -> Result<Did, Error> {
+    Worker::new(sweep, Share::All, HOUR)?.work(fake)
+}
+
+#[test]
+fn a_plan_only_adds() {
+    let folder = Folder::new("plan");
+    let sweep = Sweep::create(&folder.0).unwrap();
+    // 8 examples in units of 3: 3 + 3 + 2.
+    assert_eq!(plan(&sweep, "topk:1", 8), Added { points: 1, units: 3, named: 1 });
+    assert_eq!(plan(&sweep, "topk:1", 8), Added { points: 0, units: 0, named: 1 });
+    assert_eq!(plan(&sweep, "topk:2", 3), Added { points: 1, units: 1, named: 1 });
+    // More examples come after those that are there; fewer take none away.
+    assert_eq!(plan(&sweep, "topk:1", 12), Added { points: 0, units: 2, named: 1 });
+    assert_eq!(plan(&sweep, "topk:1", 4), Added { points: 0, units: 0, named: 1 });
+    let points = sweep.points().unwrap();
+    let ranges: Vec<_> = points[0].units.iter().map(|unit| (unit.from, unit.to)).collect();
+    assert_eq!((points.len(), ranges), (2, vec![(0, 3), (3, 6), (6, 8), (8, 10), (10, 12)]));
+}
+
+#[test]
+fn work_is_done_once_and_merged_in_order() {
+    let folder = Folder::new("work");
+    let sweep = Sweep::create(&folder.0).unwrap();
+    plan(&sweep, "topk:1", 8);
+    let error = sweep.merge().err().unwrap().to_string();
+    assert!(error.contains("3 of 3 units are not done, in `m-chain-topk_1-"), "{error}");
+    let asked = Mutex::default();
+    let mut fake = Fake { asked: Some(&asked), ..Fake::default() };
+    assert_eq!(work(&sweep, &mut fake).unwrap(), Did { units: 3, examples: 8, late: 0 });
+    assert_eq!(work(&sweep, &mut fake).unwrap(), Did::default());
+    // A point more is all there is to do then.
+    plan(&sweep, "topk:2", 4);
+    assert_eq!(work(&sweep, &mut fake).unwrap(), Did { units: 2, examples: 4, late: 0 });
+    let merged = sweep.merge().unwrap();
+    assert_eq!((merged.len(), merged[0].totals.n, merged[0].totals.score().0), (2, 8, 0.5));
+    let (read, records) = Results::read(&merged[0].path).unwrap();
+    assert_eq!((read, records), (header(&point("topk:1")), (0..8).map(record).collect()));
+    assert_eq!(asked.lock().unwrap().len(), 12);
+}
+
+#[test]
+fn racing_workers_do_each_unit_once() {
+    let folder = Folder::new("race");
+    let sweep = Sweep::create(&folder.0).unwrap();
+    for sampler in ["topk:1", "topk:2", "topk:4", "topk:8"] {
+        plan(&sweep, sampler, 60);
+    }
+    let asked = Mutex::default();
+    // All of them want everything, in the same order.
+    let did: Vec<Did> = std::thread::scope(|scope| {
+        let work = || work(&sweep, &mut Fake { asked: Some(&asked), ..Fake::default() }).unwrap();
+        let workers: Vec<_> = (0..6).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().map(|worker| worker.join().unwrap()).collect()
+    });
+    assert_eq!(did.iter().map(|did| did.units).sum::<usize>(), 80);
+    assert_eq!(did.iter().map(|did| did.late).sum::<usize>(), 0);
+    let mut asked = asked.into_inner().unwrap();
+    assert_eq!(asked.len(), 240);
+    asked.sort();
+    asked.dedup();
+    assert_eq!(asked.len(), 240);
+    assert_eq!(sweep.merge().unwrap().iter().map(|merged| merged.totals.n).sum::<usize>(), 240);
+}
+
+#[test]
+fn a_unit_is_continued_where_its_worker_died() {
+    let folder = Folder::new("continued");
+    let sweep = Sweep::create(&folder.0).unwrap();
+    let point = point("topk:1");
+    sweep.plan(&point, &header(&point), 7, 7).unwrap();
+    // Two batches of two, then it breaks.
+    work(&sweep, &mut Fake { fails_after: Some(2), ..Fake::default() }).unwrap_err();
+    assert_eq!(work(&sweep, &mut Fake::default()).unwrap(), Did { units: 1, examples: 3, late: 0 });
+    assert_eq!(std::fs::read_dir(folder.0.join("parts")).unwrap().count(), 0);
+    assert_eq!(sweep.merge().unwrap()[0].totals.n, 7);
+}
+
+#[test]
+fn the_living_keep_their_units_and_the_dead_lose_them_once() {
+    let folder = Folder::new("claims");
+    let sweep = Sweep::create(&folder.0).unwrap();
+    plan(&sweep, "topk:1", 3);
+    let unit = &sweep.points().unwrap()[0].units[0];
+    let (one, two, three) =
+        (Claims::new(&sweep, HOUR).unwrap(), Claims::new(&sweep, HOUR).unwrap(), Claims::new(&sweep, HOUR).unwrap());
+    let first = one.take(unit).unwrap().unwrap();
+    assert!(two.take(unit).unwrap().is_none() && first.is_ours());
+    drop(one);
+    let second = two.take(unit).unwrap().unwrap();
+    assert_eq!((second.generation, first.is_ours(), second.is_ours()), (1, false, true));
+    assert!(three.take(unit).unwrap().is_none());
+}
+
+#[test]
+fn who_wakes_up_late_throws_nothing_away_but_its_own() {
+    let folder = Folder::new("late");
+    let sweep = Sweep::create(&folder.0).unwrap();
+    plan(&sweep, "topk:1", 3);
+    let planned = sweep.points().unwrap().remove(0);
+    let unit = &planned.units[0];
+    let begin = |generation| unit::Part::begin(&sweep, unit, generation, &header(&planned.point)).unwrap();
+    let mut slow = begin(0);
+    slow.append(&[record(0)]).unwrap();
+    // Somebody takes over, inherits what is there, and both go on.
+    let mut fast = begin(1);
+    assert_eq!(fast.n, 1);
+    slow.append(&[record(1), record(2)]).unwrap();
+    fast.append(&[record(1), record(2)]).unwrap();
+    assert_eq!((fast.finish().unwrap(), slow.finish().unwrap()), (unit::End::Done, unit::End::Late));
+    assert_eq!(sweep.records(&planned, unit).unwrap().1.len(), 3);
+}
+
+#[test]
+fn shares_cover_everything_and_begin_apart() {
+    for of in 1..5 {
+        let own = |index| {
+            let order = Share::Part { index, of }.order(11);
+            assert_eq!(order.len(), 11);
+            order.into_iter().filter(|(rank, _)| *rank == 0).map(|(_, i)| i).collect::<Vec<_>>()
+        };
+        let mut all: Vec<usize> = (0..of).flat_map(own).collect();
+        all.sort_unstable();
+        assert_eq!(all, (0..11).collect::<Vec<_>>());
+    }
+    let first = |share: Share| share.order(100)[0].1;
+    assert_eq!([0, 1, 2, 3].map(|index| first(Share::From { index })), [0, 61, 23, 85]);
+    assert_eq!((first(Share::All), first(Share::Part { index: 3, of: 4 })), (0, 3));
+}
+
+#[test]
+fn damage_is_named() {
+    let folder = Folder::new("damage");
+    let error = Sweep::open(&folder.0).unwrap_err().to_string();
+    assert!(error.contains("holds no sweep") && error.contains("cofill sweep plan"), "{error}");
+    let sweep = Sweep::create(&folder.0).unwrap();
+    plan(&sweep, "topk:1", 3);
+    work(&sweep, &mut Fake::default()).unwrap();
+    let planned = sweep.points().unwrap().remove(0);
+    let done = sweep.done_path(&planned.units[0]);
+    let text = std::fs::read_to_string(&done).unwrap();
+    std::fs::write(&done, &text[..text.len() - 10]).unwrap();
+    let error = sweep.merge().err().unwrap().to_string();
+    assert!(error.contains("has 2 records instead of 3") && error.contains("remove it"), "{error}");
+    // Removed, it is done again.
+    std::fs::remove_file(&done).unwrap();
+    assert_eq!(work(&sweep, &mut Fake::default()).unwrap().units, 1);
+    assert_eq!(std::fs::read_to_string(&done).unwrap(), text);
+
+    let path = folder.0.join("points").join(format!("{}.json", planned.name));
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace("\"to\": 3", "\"to\": 4")).unwrap();
+    let error = sweep.points().unwrap_err().to_string();
+    assert!(error.contains(&planned.name) && error.contains("is not of examples 0 and on"), "{error}");
+}
+
+#[test]
+fn who_looks_on_sees_points_completed() {
+    let folder = Folder::new("watch");
+    let sweep = Sweep::create(&folder.0).unwrap();
+    plan(&sweep, "topk:1", 8);
+    let mut watch = Watch::new(&sweep).unwrap();
+    assert_eq!((watch.look().unwrap().len(), watch.examples(), watch.complete()), (0, (0, 8), 0));
+    work(&sweep, &mut Fake::default()).unwrap();
+    assert_eq!((watch.look().unwrap(), watch.examples(), watch.complete()), (vec![0], (8, 8), 1));
+    assert_eq!((watch.look().unwrap().len(), watch.points[0].totals.mean_nfe()), (0, 2.0));
+}

@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// Which attention is wanted: from the queries to the keys, as many of the one as of the other.
+/// Which attention is wanted: from the queries to the keys.
 pub struct Probe<'a> {
     /// Mean over these layers.
     pub layers: Range<usize>,
@@ -20,6 +20,17 @@ pub struct Probe<'a> {
     pub queries: &'a [usize],
     /// Columns, ascending.
     pub keys: &'a [usize],
+    /// One number of all heads and layers, or one of each.
+    pub heads: PerHead,
+}
+
+/// What becomes of heads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PerHead {
+    /// Their mean, and that of the layers: what ADAS ranks by.
+    Mean,
+    /// Each stays by itself, for whoever asks which of them tells most.
+    Apart,
 }
 
 /// How a layer's width is cut into heads. A group of query heads shares a key head.
@@ -66,7 +77,7 @@ pub(crate) fn attend(
             matmul((rows, length, dim), 1.0 / (dim as f32).sqrt(), (q, at), (k, k_t), (scores, flat));
             scores.chunks_exact_mut(length).for_each(softmax);
             let begun = Instant::now();
-            probed.add(scores, length);
+            probed.add(scores, length, head);
             spent += begun.elapsed();
             let v_at = Strided { start, row: key_width, col: 1 };
             matmul((rows, dim, length), 1.0, (scores, flat), (v, v_at), (mixed, at));
@@ -100,7 +111,7 @@ pub(crate) fn attend_by_ops(
             let length = p.dim(1)?;
             let p = p.to_device(&Device::Cpu)?.flatten_all()?.to_vec1::<f32>()?;
             let tasks = mean.tasks(positions);
-            p.chunks(CHUNK * length).zip(tasks).for_each(|(p, mut probed)| probed.add(p, length));
+            p.chunks(CHUNK * length).zip(tasks).for_each(|(p, mut probed)| probed.add(p, length, head));
             mean.spent += begun.elapsed();
         }
         mixed.push(p.matmul(&v)?);
@@ -108,13 +119,15 @@ pub(crate) fn attend_by_ops(
     Ok(Tensor::cat(&mixed, D::Minus1)?)
 }
 
-/// The mean over heads and layers of the attention from some positions to some.
+/// The attention from some positions to some: the mean over heads and layers, or every head by itself.
 pub(crate) struct HeadMean {
     pub(crate) layers: Range<usize>,
     pub(crate) queries: Vec<usize>,
     keys: Vec<usize>,
     heads: usize,
-    by_query: Vec<f64>, // [query x key]
+    per_head: PerHead,
+    layer: usize,       // the one that is being read, counted from the first of `layers`
+    by_query: Vec<f64>, // [query x cell x key]; a mean has one cell, heads apart have one for each (layer, head)
     /// How long reading it off has taken so far.
     pub(crate) spent: Duration,
 }
@@ -124,39 +137,68 @@ pub(crate) struct HeadMean {
 struct Probed<'a> {
     rows: Vec<usize>, // of the task's scores
     keys: &'a [usize],
-    sums: &'a mut [f64], // [rows x keys]
+    cells: Cells,
+    sums: &'a mut [f64], // [rows x cell x keys]
+}
+
+/// Which cell a head's probabilities are added to.
+#[derive(Default, Clone, Copy)]
+struct Cells {
+    n: usize,
+    first: usize,  // of the layer that is being read
+    stride: usize, // from head to head: 0 when all share a cell
 }
 
 impl HeadMean {
     pub(crate) fn new(probe: &Probe<'_>, heads: usize) -> HeadMean {
         let (queries, keys) = (probe.queries.to_vec(), probe.keys.to_vec());
-        let by_query = vec![0.0; queries.len() * keys.len()];
-        HeadMean { layers: probe.layers.clone(), queries, keys, heads, by_query, spent: Duration::ZERO }
+        let (layers, per_head) = (probe.layers.clone(), probe.heads);
+        let mut mean =
+            HeadMean { layers, queries, keys, heads, per_head, layer: 0, by_query: Vec::new(), spent: Duration::ZERO };
+        mean.by_query = vec![0.0; mean.queries.len() * mean.cells().n * mean.keys.len()];
+        mean
+    }
+
+    /// Whether it reads this layer, which is the next to be computed.
+    pub(crate) fn reads(&mut self, layer: usize) -> bool {
+        self.layer = layer.saturating_sub(self.layers.start);
+        self.layers.contains(&layer)
+    }
+
+    fn cells(&self) -> Cells {
+        match self.per_head {
+            PerHead::Mean => Cells { n: 1, first: 0, stride: 0 },
+            PerHead::Apart => Cells { n: self.layers.len() * self.heads, first: self.layer * self.heads, stride: 1 },
+        }
     }
 
     /// Cuts the sums the way [`attend`] cuts the queries. A probed position is among `positions`; both ascend.
     fn tasks(&mut self, positions: &[usize]) -> Vec<Probed<'_>> {
+        let cells = self.cells();
         let HeadMean { queries, keys, by_query, .. } = self;
         let (mut queries, mut sums) = (queries.as_slice(), by_query.as_mut_slice());
         let mut cut = |chunk: &[usize]| {
             let last = chunk.last().copied().unwrap_or_default();
             let (mine, others) = queries.split_at(queries.partition_point(|&query| query <= last));
             queries = others;
-            let (own, rest) = std::mem::take(&mut sums).split_at_mut(mine.len() * keys.len());
+            let (own, rest) = std::mem::take(&mut sums).split_at_mut(mine.len() * cells.n * keys.len());
             sums = rest;
             let rows = mine.iter().map(|query| chunk.binary_search(query).unwrap_or_default()).collect();
-            Probed { rows, keys: keys.as_slice(), sums: own }
+            Probed { rows, keys: keys.as_slice(), cells, sums: own }
         };
         positions.chunks(CHUNK).map(&mut cut).collect()
     }
 
-    /// The mean, laid out `[key x query]`, and how long reading it off took.
+    /// What was read, laid out `[cell x key x query]`, and how long that took.
     pub(crate) fn finish(self) -> (Vec<f64>, Duration) {
         let begun = Instant::now();
-        let n = (self.heads * self.layers.len()) as f64;
-        let (queries, keys) = (self.queries.len(), self.keys.len());
+        let n = match self.per_head {
+            PerHead::Mean => (self.heads * self.layers.len()) as f64,
+            PerHead::Apart => 1.0,
+        };
+        let (queries, columns) = (self.queries.len(), self.cells().n * self.keys.len());
         let mut by_key = vec![0.0; self.by_query.len()];
-        for (query, row) in self.by_query.chunks_exact(keys.max(1)).enumerate() {
+        for (query, row) in self.by_query.chunks_exact(columns.max(1)).enumerate() {
             row.iter().enumerate().for_each(|(key, sum)| by_key[key * queries + query] = sum / n);
         }
         (by_key, self.spent + begun.elapsed())
@@ -165,9 +207,12 @@ impl HeadMean {
 
 impl Probed<'_> {
     /// Adds one head's probabilities. `p: [task's rows, length]`
-    fn add(&mut self, p: &[f32], length: usize) {
-        for (row, sums) in self.rows.iter().zip(self.sums.chunks_exact_mut(self.keys.len().max(1))) {
+    fn add(&mut self, p: &[f32], length: usize, head: usize) {
+        let Cells { n, first, stride } = self.cells;
+        let (keys, cell) = (self.keys.len(), first + stride * head);
+        for (row, sums) in self.rows.iter().zip(self.sums.chunks_exact_mut((n * keys).max(1))) {
             let p = &p[row * length..(row + 1) * length];
+            let sums = &mut sums[cell * keys..(cell + 1) * keys];
             sums.iter_mut().zip(self.keys).for_each(|(sum, &key)| *sum += f64::from(p[key]));
         }
     }

@@ -60,7 +60,7 @@ struct Linear {
 pub struct Ask<'a> {
     /// Rows whose final hidden state is wanted, ascending.
     pub rows: &'a [usize],
-    /// Whose head-mean attention is wanted.
+    /// Whose attention is wanted.
     pub attention: Option<Probe<'a>>,
 }
 
@@ -68,7 +68,7 @@ pub struct Ask<'a> {
 pub struct Pass {
     /// After the final norm. `[rows, hidden]`
     pub hidden: Tensor,
-    /// Mean over heads and layers, laid out `[key x query]`.
+    /// Laid out `[key x query]`; with heads apart, `[layer x head x key x query]`.
     pub attention: Option<Vec<f64>>,
     /// Where the time went.
     pub timing: Timing,
@@ -167,7 +167,7 @@ impl Transformer {
         let every: Vec<usize> = (0..length).collect();
         let (last, body) = self.blocks.split_last().ok_or_else(|| candle_core::Error::Msg("no blocks".into()))?;
         for (i, block) in body.iter().enumerate() {
-            let probe = mean.as_mut().filter(|mean| mean.layers.contains(&i));
+            let probe = mean.as_mut().and_then(|mean| mean.reads(i).then_some(mean));
             let mixed = self.attend(block, &x, &every, &rotary, probe)?;
             x = self.finish_block(block, x, &mixed)?;
         }
@@ -175,7 +175,7 @@ impl Transformer {
         let body = begun.elapsed();
 
         // The final block: queries are the asked rows and those whose attention is probed, all else the asked rows.
-        let probe = mean.as_mut().filter(|mean| mean.layers.contains(&(self.blocks.len() - 1)));
+        let probe = mean.as_mut().and_then(|mean| mean.reads(self.blocks.len() - 1).then_some(mean));
         let mut queries: Vec<usize> = ask.rows.to_vec();
         if let Some(probe) = &probe {
             queries.extend_from_slice(&probe.queries);

@@ -32,6 +32,12 @@ pub trait Denoiser: Send {
 
     /// One forward pass per query, in order. A query's answer must not depend on its neighbours in the batch.
     fn denoise(&mut self, batch: &[Query<'_>]) -> Result<Vec<Prediction>>;
+
+    /// The attention of the query's rows toward some positions, every head of every layer by itself; `None` from a denoiser that has
+    /// no heads. No sampler asks for it: it is how diagnostics find out which head a sampler should have asked.
+    fn by_head(&mut self, _query: &Query<'_>, _toward: &[usize]) -> Result<Option<HeadAttention>> {
+        Ok(None)
+    }
 }
 
 /// One sequence's question to the model.
@@ -256,6 +262,46 @@ impl Attention {
     }
 }
 
+/// What every head of every layer attends to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HeadAttention {
+    layers: usize,
+    heads: usize,
+    rows: usize,
+    keys: usize,
+    values: Vec<f64>, // [layer x head x key x row]
+}
+
+impl HeadAttention {
+    /// From a buffer laid out `[layer x head x key x row]`.
+    pub fn new(layers: usize, heads: usize, (rows, keys): (usize, usize), values: Vec<f64>) -> Result<HeadAttention> {
+        let want = layers * heads * rows * keys;
+        match values.len() == want {
+            true => Ok(HeadAttention { layers, heads, rows, keys, values }),
+            false => {
+                let (got, because) = (values.len(), "one entry per layer, head, key and row");
+                Err(Error::Length { what: "attention by head", want, got, because })
+            }
+        }
+    }
+
+    /// How many layers there are.
+    pub fn layers(&self) -> usize {
+        self.layers
+    }
+
+    /// How many heads each of them has.
+    pub fn heads(&self) -> usize {
+        self.heads
+    }
+
+    /// Everybody's attention toward the `key`-th of the asked positions, as one head sees it. `[rows]`
+    pub fn toward(&self, layer: usize, head: usize, key: usize) -> &[f64] {
+        let start = ((layer * self.heads + head) * self.keys + key) * self.rows;
+        &self.values[start..start + self.rows]
+    }
+}
+
 /// Probabilities of every token, one row per asked position.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Distributions {
@@ -322,6 +368,15 @@ mod tests {
         assert_eq!(a.get(1, 0), 0.2, "row 1 attends to column 0");
         assert_eq!(a.toward(0), [0.0, 0.2], "everybody toward 0");
         assert_eq!(a.restrict(&[1]), Attention::from_rows(&[[0.3]]).unwrap());
+    }
+
+    #[test]
+    fn heads_are_found_by_layer_head_and_key() {
+        // 2 layers x 3 heads x 2 keys x 4 rows, numbered as they lie: (1, 2) is head 5, whose key 1 starts at (5 x 2 + 1) x 4 = 44.
+        let a = HeadAttention::new(2, 3, (4, 2), (0..48).map(f64::from).collect()).unwrap();
+        assert_eq!(a.toward(1, 2, 1), [44.0, 45.0, 46.0, 47.0]);
+        assert_eq!((a.layers(), a.heads(), a.toward(0, 0, 0)[0]), (2, 3, 0.0));
+        assert!(matches!(HeadAttention::new(2, 3, (4, 2), vec![0.0]), Err(Error::Length { want: 48, got: 1, .. })));
     }
 
     #[test]

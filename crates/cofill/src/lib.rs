@@ -75,7 +75,7 @@ mod view;
 
 pub use canvas::{Canvas, TokenId};
 pub use decode::{Decode, Finish, generate};
-pub use denoiser::{Attention, Denoiser, Distributions, Layers, Needs, Prediction, Query, Scope};
+pub use denoiser::{Attention, Denoiser, Distributions, HeadAttention, Layers, Needs, Prediction, Query, Scope};
 pub use error::{Error, Result};
 pub use greedy::Greedy;
 pub use pool::{Event, Pool, Ticket};

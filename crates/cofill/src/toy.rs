@@ -5,7 +5,7 @@
 //! (`San City`, `Alan Kelly`), so committing both at once, each by its own marginal, is wrong although each is its best guess.
 //! Its attention is its true dependency graph.
 
-use crate::{Attention, Denoiser, Distributions, Error, Prediction, Query, Result, TokenId};
+use crate::{Attention, Denoiser, Distributions, Error, HeadAttention, Prediction, Query, Result, TokenId};
 
 /// A known joint distribution over sentences.
 #[derive(Debug, Clone)]
@@ -220,6 +220,14 @@ impl Denoiser for Toy {
 
     fn denoise(&mut self, batch: &[Query<'_>]) -> Result<Vec<Prediction>> {
         batch.iter().map(|query| self.answer(query)).collect()
+    }
+
+    /// One layer with one head, which is its own mean.
+    fn by_head(&mut self, query: &Query<'_>, toward: &[usize]) -> Result<Option<HeadAttention>> {
+        let both: Vec<usize> = query.rows.iter().chain(toward).copied().collect();
+        let (a, rows) = (self.attention(&both), query.rows.len());
+        let values = (rows..both.len()).flat_map(|key| a.toward(key)[..rows].to_vec()).collect();
+        HeadAttention::new(1, 1, (rows, toward.len()), values).map(Some)
     }
 }
 

@@ -2,7 +2,7 @@ use crate::checkpoint::{Checkpoint, Folder, Random, Sizes, TINY};
 use cofill::{
     Canvas, Decode, Denoiser, Layers, Pool, Prediction, Proposal, Query, RowStats, SamplerSpec, Step, generate,
 };
-use cofill_model::{Ask, AttentionRow, Config, Kernels, Model, Precision, Probe, Transformer, Weights};
+use cofill_model::{Ask, AttentionRow, Config, Kernels, Model, PerHead, Precision, Probe, Transformer, Weights};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::subsequence;
@@ -211,8 +211,12 @@ fn the_final_block_computes_few_rows_like_all() {
         let transformer = transformer(&folder);
         let tokens = canvas(&mut Random(4), &config, 40);
         let hidden = |rows: &[usize], attention: Option<&[usize]>| -> Vec<Vec<f32>> {
-            let attention =
-                attention.map(|among| Probe { layers: config.layers - 1..config.layers, queries: among, keys: among });
+            let attention = attention.map(|among| Probe {
+                layers: config.layers - 1..config.layers,
+                queries: among,
+                keys: among,
+                heads: PerHead::Mean,
+            });
             transformer.forward(&tokens, &Ask { rows, attention }).unwrap().hidden.to_vec2().unwrap()
         };
         let all = hidden(&(0..40).collect::<Vec<_>>(), None);
@@ -244,7 +248,7 @@ fn our_loops_compute_what_the_tensor_librarys_operations_do() {
         let queries: Vec<usize> = keys.iter().map(|key| key.saturating_sub(3)).collect();
         let mut pass = |kernels, layers| {
             transformer.set_kernels(kernels);
-            let attention = Some(Probe { layers, queries: &queries, keys: &keys });
+            let attention = Some(Probe { layers, queries: &queries, keys: &keys, heads: PerHead::Mean });
             let pass = transformer.forward(&tokens, &Ask { rows: &rows, attention }).unwrap();
             (pass.hidden.to_vec2::<f32>().unwrap(), pass.attention.unwrap())
         };
@@ -259,6 +263,36 @@ fn our_loops_compute_what_the_tensor_librarys_operations_do() {
             // A row of attention is a share of 1, the same share for a query probed twice.
             let n = queries.len();
             assert!((0..n).all(|key| got.1[key * n] == got.1[key * n + 1] && (0.0..=1.0).contains(&got.1[key * n])));
+        }
+    }
+}
+
+#[test]
+fn the_mean_of_heads_apart_is_the_head_mean() {
+    for checkpoint in [Checkpoint::llada_of(TINY), Checkpoint::dream_of(TINY)] {
+        let mut model = Model::new(transformer(&checkpoint.write()));
+        let mask = model.mask_id();
+        let tokens = [vec![5, 6, 7], vec![mask; 5], vec![8], vec![mask; 3]].concat();
+        let rows: Vec<usize> = (0..tokens.len()).filter(|&i| tokens[i] == mask).collect();
+        let proposal = Proposal::greedy();
+        for source in [AttentionRow::Position, AttentionRow::Source] {
+            model.set_attention_row(source);
+            let query = Query::new(&tokens, &rows, &proposal);
+            let toward = [rows[0], rows[4]];
+            let apart = model.by_head(&query, &toward).unwrap().unwrap();
+            assert_eq!((apart.layers(), apart.heads()), (model.config().layers, model.config().heads));
+            for layer in 0..apart.layers() {
+                let query = Query { attention: Some(Layers::Nth(layer)), ..query };
+                let mean = model.denoise(&[query]).unwrap().remove(0).attention.unwrap();
+                for (key, at) in [0, 4].into_iter().enumerate() {
+                    for row in 0..rows.len() {
+                        let heads = (0..apart.heads()).map(|head| apart.toward(layer, head, key)[row]);
+                        let off = (heads.sum::<f64>() / apart.heads() as f64 - mean.get(row, at)).abs();
+                        // In the final layer the mean's pass computes fewer queries at once: other sums, the same numbers.
+                        assert!(off < 1e-6, "layer {layer}, key {key}, row {row}: off by {off:e}");
+                    }
+                }
+            }
         }
     }
 }
@@ -363,7 +397,7 @@ fn dreams_shift_reads_one_row_earlier() {
     let prediction = question.alone(&mut model);
     // Row 29 predicts position 30, which does not exist, so the model never asks for it.
     let sources: Vec<usize> = (0..29).collect();
-    let probe = Probe { layers: 2..3, queries: &question.rows, keys: &question.rows };
+    let probe = Probe { layers: 2..3, queries: &question.rows, keys: &question.rows, heads: PerHead::Mean };
     let pass = transformer.forward(&question.tokens, &Ask { rows: &sources, attention: Some(probe) }).unwrap();
     let logits: Vec<Vec<f32>> = transformer.logits(&pass.hidden).next().unwrap().unwrap().to_vec2().unwrap();
     for (position, got) in prediction.rows.iter().enumerate() {

@@ -1,0 +1,145 @@
+//! One decode step and where its time goes; and the random models it is measured on.
+
+use crate::fail::{Done, Fail};
+use cofill::adas::AttentionDiscount;
+use cofill::{Canvas, Decode, Denoiser, Policy, SamplerSpec, Step, TokenId};
+use cofill_model::{Keep, Model, Precision, Processor, Sizes, Timing};
+use serde::Serialize;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+/// A model with random weights, and a canvas for it.
+#[derive(clap::Args)]
+pub(super) struct SizeArgs {
+    /// Width of the model.
+    #[arg(long, value_name = "N", default_value_t = 1024)]
+    pub(super) hidden: usize,
+    /// Its blocks.
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    pub(super) layers: usize,
+    /// Its heads.
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    pub(super) heads: usize,
+    /// Width of its MLP.
+    #[arg(long, value_name = "N", default_value_t = 3072)]
+    pub(super) mlp: usize,
+    /// Its token ids.
+    #[arg(long, value_name = "N", default_value_t = 8192)]
+    pub(super) vocab: usize,
+    /// Length of the canvas.
+    #[arg(long, value_name = "N", default_value_t = 512)]
+    pub(super) positions: usize,
+    /// Masks on it.
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    pub(super) masked: usize,
+    /// How the weights are kept: f32, f16, q8_0, q6k or q4k (default: f32; GGUF files as stored).
+    #[arg(long, value_name = "TYPE")]
+    pub(super) dtype: Option<Precision>,
+    /// What computes: cpu, cuda or metal; the latter need a build with the feature of that name.
+    #[arg(long, value_name = "NAME", default_value_t = Processor::Cpu)]
+    pub(super) device: Processor,
+}
+
+impl SizeArgs {
+    /// How weights are kept, of a model that nobody stored.
+    pub(super) fn precision(&self) -> Precision {
+        self.dtype.unwrap_or(Precision::F32)
+    }
+
+    /// As given: what it means without is the checkpoint's matter.
+    pub(super) fn keep(&self) -> Keep {
+        Keep { precision: self.dtype, processor: self.device }
+    }
+
+    /// The model.
+    pub(super) fn random(&self) -> Done<Model> {
+        self.check()?;
+        let SizeArgs { hidden, layers, heads, mlp, vocab, positions, .. } = *self;
+        let keep = Keep { precision: Some(self.precision()), processor: self.device };
+        Ok(Model::random(Sizes { hidden, layers, heads, mlp, vocab, context: positions }, keep, 0)?)
+    }
+
+    /// Refuses masks that the canvas does not have.
+    pub(super) fn check(&self) -> Done<()> {
+        let SizeArgs { masked, positions, .. } = *self;
+        match masked == 0 || masked > positions {
+            true => Err(Fail::request(format!(
+                "--masked is {masked}, but must be from 1 to --positions, which is {positions}"
+            ))),
+            false => Ok(()),
+        }
+    }
+
+    /// Given tokens first, then masks, as a prompt has them.
+    pub(super) fn canvas(&self, model: &Model) -> Done<Canvas> {
+        self.check()?;
+        let (mask_id, vocab, most) = (model.mask_id(), model.vocab(), model.config().context);
+        if self.positions > most {
+            let given = self.positions;
+            return Err(Fail::request(format!("--positions is {given}, but the model holds {most}; lower it")));
+        }
+        let token = |i: usize| match (i * 7919 % vocab) as TokenId {
+            mask if mask == mask_id => u32::from(mask_id == 0),
+            token => token,
+        };
+        let prompt: Vec<TokenId> = (0..self.positions - self.masked).map(token).collect();
+        Ok(Canvas::prompt(&prompt, self.masked, mask_id))
+    }
+}
+
+impl fmt::Display for SizeArgs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let SizeArgs { hidden, layers, heads, mlp, vocab, positions, masked, .. } = self;
+        write!(
+            f,
+            "hidden {hidden}, {layers} layers, {heads} heads, MLP {mlp}, vocabulary {vocab}, {positions} positions, {masked} masked"
+        )
+    }
+}
+
+/// The same sampler with `+ad`.
+pub(super) fn discounted(sampler: &SamplerSpec) -> Done<SamplerSpec> {
+    match sampler.discount() {
+        None => sampler.with_discount(Some(AttentionDiscount::default())).ok(),
+        Some(_) => None,
+    }
+    .ok_or_else(|| {
+        Fail::request(format!("--sampler `{sampler}` cannot be measured with and without +ad; give one like topk:8"))
+    })
+}
+
+/// Milliseconds.
+#[derive(Serialize, Clone, Copy)]
+pub(super) struct Split {
+    pub(super) body_ms: f64,
+    pub(super) final_layer_ms: f64,
+    pub(super) head_ms: f64,
+    pub(super) probe_ms: f64,
+    pub(super) select_ms: f64,
+    pub(super) total_ms: f64,
+}
+
+/// One decode step: what the sampler asks, the model's answer, the choice.
+pub(super) fn step(model: &mut Model, canvas: &Canvas, policy: Policy) -> Done<(Split, Option<Step>)> {
+    let mut decode = Decode::new(canvas.clone(), policy)?;
+    let query = decode.query().ok_or_else(|| Fail::request("--masked must be at least 1"))?;
+    let begun = Instant::now();
+    let predictions = model.denoise(&[query])?;
+    let answered = begun.elapsed();
+    let step = predictions.first().map(|prediction| decode.absorb(prediction)).transpose()?.flatten();
+    let total = begun.elapsed();
+    let Timing { body, final_block, head, probe } = model.take_timing();
+    let split = Split {
+        body_ms: ms(body),
+        final_layer_ms: ms(final_block),
+        head_ms: ms(head),
+        probe_ms: ms(probe),
+        select_ms: ms(total - answered),
+        total_ms: ms(total),
+    };
+    Ok((split, step))
+}
+
+pub(super) fn ms(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e6).round() / 1e3
+}

@@ -1,0 +1,125 @@
+//! `cofill diagnose`: the premise of ADAS, tested on any model before anybody trusts the sampler.
+
+mod predicates;
+mod trajectories;
+
+use crate::fail::{Done, Fail};
+use crate::provenance::provenance;
+use anyhow::Context;
+use cofill_eval::bootstrap::Bootstrap;
+use cofill_eval::diagnose::report::{self, Folder, Report};
+use cofill_model::Checkpoint;
+use serde_json::{Map, Value, json};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Test what ADAS rests on: that attention among masks tells what revealing one does to another.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(clap::Subcommand)]
+enum What {
+    Intervention(trajectories::InterventionArgs),
+    Deferral(trajectories::DeferralArgs),
+    Predicates(predicates::Args),
+}
+
+pub(crate) fn run(args: &Args) -> Done {
+    match &args.what {
+        What::Intervention(args) => trajectories::intervention(args),
+        What::Deferral(args) => trajectories::deferral(args),
+        What::Predicates(args) => predicates::run(args),
+    }
+}
+
+/// Where answers go, and how sure they are.
+#[derive(clap::Args)]
+struct OutputArgs {
+    /// The root of all randomness.
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
+    seed: u64,
+    /// Resamples of the bootstrap.
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    resamples: u32,
+    /// Write raw measurements (JSONL), tables (Markdown, LaTeX) and figures (SVG, PNG) to this folder.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Answer with one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+impl OutputArgs {
+    fn bootstrap(&self) -> Bootstrap {
+        Bootstrap { resamples: self.resamples as usize, seed: self.seed }
+    }
+
+    /// Begins the raw file, before anything is measured: a folder that cannot be written is not worth an hour.
+    fn folder(&self, name: &str, mut what: Map<String, Value>) -> Done<Option<Folder>> {
+        let Some(path) = &self.out else { return Ok(None) };
+        what.insert("diagnostic".into(), json!(name));
+        what.insert("seed".into(), json!(self.seed));
+        what.insert("resamples".into(), json!(self.resamples));
+        Folder::create(path, name, &what, &provenance()).map(Some).map_err(|error| refused(&error))
+    }
+
+    /// The answer on stdout, the files in their folder.
+    fn finish(&self, report: &Report, folder: Option<Folder>) -> Done {
+        let mut out = std::io::stdout().lock();
+        match self.json {
+            true => writeln!(out, "{}", report.json)?,
+            false => out.write_all(report.markdown().as_bytes())?,
+        }
+        if let Some(folder) = folder {
+            let files = folder.finish(report).map_err(|error| Fail::Run(error.into()))?;
+            let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+            let _ = writeln!(anstream::stderr(), "wrote {}", names.join(", "));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn refused(error: &report::Error) -> Fail {
+    Fail::request(format!("--out: {error}"))
+}
+
+/// Models as tables name them: by the last part of their paths, or by the whole where that names two.
+fn short_names(models: &[String]) -> Vec<String> {
+    let last = |model: &String| {
+        Path::new(model).file_name().map_or_else(|| model.clone(), |name| name.to_string_lossy().into_owned())
+    };
+    let short: Vec<String> = models.iter().map(last).collect();
+    let distinct = |i: usize| short.iter().filter(|name| **name == short[i]).count() == 1;
+    (0..models.len()).map(|i| if distinct(i) { short[i].clone() } else { models[i].clone() }).collect()
+}
+
+/// Models by name and checksum.
+fn fingerprints(models: &[String]) -> Done<Value> {
+    let one = |model: &String| -> Done<(String, Value)> {
+        Ok((model.clone(), json!(Checkpoint::open(Path::new(model))?.fingerprint()?)))
+    };
+    Ok(Value::Object(models.iter().map(one).collect::<Done<_>>()?))
+}
+
+/// The text of a file that an argument names.
+fn read(field: &str, path: &Path) -> Done<String> {
+    std::fs::read_to_string(path)
+        .with_context(|| format!("{field}: cannot read `{}`", path.display()))
+        .map_err(Fail::Request)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::short_names;
+
+    #[test]
+    fn models_are_told_apart() {
+        let names = |models: &[&str]| short_names(&models.iter().map(|&model| model.into()).collect::<Vec<_>>());
+        assert_eq!(names(&["a/llada", "b/dream/", "tiny"]), ["llada", "dream", "tiny"]);
+        assert_eq!(names(&["a/llada", "b/llada", "dream"]), ["a/llada", "b/llada", "dream"]);
+    }
+}

@@ -1,0 +1,121 @@
+//! `cofill diagnose predicates`: appendix F's synthetic diagnostics.
+
+use super::{OutputArgs, fingerprints, short_names};
+use crate::fail::{Done, Fail};
+use crate::model::{DEFAULT, KeepArgs, NAMES, checkpoint};
+use crate::probe::parse_layer;
+use crate::progress::Progress;
+use crate::setup::Text;
+use cofill::Layers;
+use cofill_eval::diagnose::predicates::{Error, Measured, Plan, report};
+use cofill_eval::diagnose::state::Heads;
+use cofill_model::AttentionRow;
+use serde_json::{Map, Value, json};
+use std::path::Path;
+
+/// Compare masks that depend on each other with masks that do not, on arithmetic predicates.
+///
+/// The paper's appendix F. First, two integers are masked, in one predicate or in two, and both are filled in one
+/// forward: how often does everything hold? Second, a share of all integers is masked: do masks of one predicate attend
+/// to each other more than masks of different ones? Works for every model whose tokenizer has single tokens for small
+/// integers, which is checked.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The model; may be given several times.
+    #[arg(short, long = "model", value_name = "MODEL", default_value = DEFAULT, help = format!("The model; may be given several times: {NAMES}"))]
+    models: Vec<String>,
+    #[command(flatten)]
+    keep: KeepArgs,
+    /// Texts of each kind.
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
+    /// n: predicates in a text of the second diagnostic; sums, products, minima and maxima.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    predicates: u32,
+    /// r: the share of its integers that is masked.
+    #[arg(long, value_name = "R", default_value_t = 0.5, allow_negative_numbers = true)]
+    ratio: f64,
+    /// Which layer's attention: first, middle, last or a number.
+    #[arg(long, value_name = "LAYER", default_value = "last", value_parser = parse_layer)]
+    layer: Layers,
+    /// Also by every head of every layer: which is the best signal? One more forward for each text.
+    #[arg(long)]
+    heads: bool,
+    /// Take attention for position i from the row that predicts it (i - 1 in Dream), not from its own.
+    #[arg(long)]
+    attention_of_source: bool,
+    /// Begin every text with the tokenizer's beginning-of-text token.
+    #[arg(long)]
+    bos: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+pub(crate) fn run(args: &Args) -> Done {
+    if !(args.ratio > 0.0 && args.ratio <= 1.0) {
+        return Err(Fail::request(format!("--ratio is {}, but must be above 0 and at most 1", args.ratio)));
+    }
+    let mut plan = Plan {
+        examples: args.limit as usize,
+        predicates: args.predicates as usize,
+        ratio: args.ratio,
+        seed: args.output.seed,
+        layers: args.layer,
+        heads: if args.heads { Heads::Apart } else { Heads::Mean },
+        bos: None,
+    };
+    let mut loaded = Vec::with_capacity(args.models.len());
+    for (model, name) in args.models.iter().zip(short_names(&args.models)) {
+        let (mut weights, text) = Text::load(&checkpoint(Path::new(model))?, (&args.keep).into())?;
+        args.layer.resolve(weights.config().layers)?;
+        if args.attention_of_source {
+            weights.set_attention_row(AttentionRow::Source);
+        }
+        loaded.push((name, weights, text));
+    }
+    let mut folder = args.output.folder("predicates", what(args)?)?;
+    let mut all: Vec<Measured> = Vec::with_capacity(loaded.len());
+    for (name, weights, text) in &mut loaded {
+        plan.bos =
+            match args.bos {
+                true => Some(text.tokenizer.bos().ok_or_else(|| {
+                    Fail::request(format!("`{name}` names no beginning-of-text token; leave out --bos"))
+                })?),
+                false => None,
+            };
+        let progress = Progress::measuring(plan.examples, format!("predicates {name}"));
+        let mut measured = Measured::new(name);
+        for index in 0..plan.examples {
+            let (filled, between) = measured.add(weights, text, index, &plan).map_err(|error| match error {
+                Error::Construction(error) => Fail::Request(anyhow::Error::from(error).context(format!("`{name}`"))),
+                Error::Model(error) => Fail::from(error),
+            })?;
+            if let Some(folder) = &mut folder {
+                let filled = filled.iter().map(|filled| json!({"model": name, "filled": filled}));
+                let between = between.iter().map(|between| json!({"model": name, "between": between}));
+                for line in filled.chain(between) {
+                    folder.line(&line).map_err(|error| Fail::Run(error.into()))?;
+                }
+            }
+            progress.measured();
+        }
+        all.push(measured);
+    }
+    args.output.finish(&report(&all, &plan, &args.output.bootstrap()), folder)
+}
+
+/// Everything that decides the measurements.
+fn what(args: &Args) -> Done<Map<String, Value>> {
+    let what = [
+        ("models", fingerprints(&args.models)?),
+        ("dtype", json!(args.keep.dtype())),
+        ("limit", json!(args.limit)),
+        ("predicates", json!(args.predicates)),
+        ("ratio", json!(args.ratio)),
+        ("layer", json!(args.layer.to_string())),
+        ("heads", json!(args.heads)),
+        ("attention_of_source", json!(args.attention_of_source)),
+        ("bos", json!(args.bos)),
+    ];
+    Ok(what.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+}

@@ -1,0 +1,293 @@
+//! Appendix B, "Delayed-token stability": is what ADAS defers what would have changed?
+//!
+//! After the common first choice i, confidence Top-k and Top-k+AD each have a next choice. Where they differ, the one
+//! is the deferred token d, the other its replacement r: exactly one of each in a state. Both are measured after i
+//! alone was revealed. If ADAS is right to wait, d changes more than r, and gains confidence.
+
+use super::report::{Report, Table, latex_text, signed, three, with_interval};
+use super::state::{Divergence, Effect, State};
+use super::{Setting, mean};
+use crate::bootstrap::{Bootstrap, Estimate};
+use crate::plot::{Axis, Figure, LOOKS, Mark, Panel, Row, Scale};
+use serde::Serialize;
+use serde_json::json;
+use std::fmt::Write;
+
+/// What became of deferred tokens and of their replacements.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Summary {
+    /// The tasks.
+    pub task: String,
+    /// The models.
+    pub model: String,
+    /// States that were looked at.
+    pub states: usize,
+    /// Those in which confidence and ADAS differ.
+    pub divergences: usize,
+    /// Of d.
+    pub deferred: Option<Change>,
+    /// Of r.
+    pub replacement: Option<Change>,
+    /// Mean K_d − K_r, with its bootstrap interval over examples.
+    pub kl_difference: Option<Estimate>,
+    /// Mean Δc_d − Δc_r, likewise.
+    pub delta_difference: Option<Estimate>,
+}
+
+/// The mean change of some tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Change {
+    /// Mean K.
+    pub kl: f64,
+    /// Mean Δc.
+    pub delta_confidence: f64,
+    /// The share whose confidence rose.
+    pub increased: f64,
+}
+
+impl Change {
+    fn of(effects: &[Effect]) -> Option<Change> {
+        let of = |field: fn(&Effect) -> f64| mean(&effects.iter().map(field).collect::<Vec<_>>());
+        Some(Change {
+            kl: of(|effect| effect.kl)?,
+            delta_confidence: of(|effect| effect.delta_confidence)?,
+            increased: of(|effect| f64::from(u8::from(effect.delta_confidence > 0.0)))?,
+        })
+    }
+}
+
+impl Summary {
+    /// Summarises states of some settings under a name; all states count alike.
+    pub fn of(task: &str, model: &str, settings: &[&Setting], bootstrap: &Bootstrap) -> Summary {
+        let states = || settings.iter().flat_map(|setting| &setting.states);
+        let found: Vec<Divergence> = states().filter_map(|state| state.divergence).collect();
+        let of = |side: fn(&Divergence) -> Effect| Change::of(&found.iter().map(side).collect::<Vec<_>>());
+        // An example's states are not independent of each other, so examples are drawn again, not states.
+        let examples = || settings.iter().flat_map(|setting| setting.states.chunk_by(|a, b| a.doc == b.doc));
+        let difference = |field: fn(&Effect) -> f64| {
+            let of_state = |state: &State| state.divergence.map(|d| field(&d.deferred) - field(&d.replacement));
+            let sums: Vec<(f64, f64)> = examples()
+                .map(|states| states.iter().filter_map(of_state).fold((0.0, 0.0), |(sum, n), d| (sum + d, n + 1.0)))
+                .filter(|(_, n)| *n > 0.0)
+                .collect();
+            let mean_of = |drawn: &mut dyn Iterator<Item = usize>| {
+                let (sum, n) = drawn.fold((0.0, 0.0), |(sum, n), i| (sum + sums[i].0, n + sums[i].1));
+                sum / n
+            };
+            let replicates = bootstrap.replicates(sums.len(), |drawn| mean_of(&mut drawn.iter().copied()));
+            let interval = replicates.interval(crate::bootstrap::LEVEL)?;
+            Some(Estimate { value: mean_of(&mut (0..sums.len())), interval })
+        };
+        Summary {
+            task: task.into(),
+            model: model.into(),
+            states: states().count(),
+            divergences: found.len(),
+            deferred: of(|d| d.deferred),
+            replacement: of(|d| d.replacement),
+            kl_difference: difference(|effect| effect.kl),
+            delta_difference: difference(|effect| effect.delta_confidence),
+        }
+    }
+
+    /// `.671 / .197`.
+    fn both(&self, text: impl Fn(Change) -> String) -> String {
+        match (self.deferred, self.replacement) {
+            (Some(deferred), Some(replacement)) => format!("{} / {}", text(deferred), text(replacement)),
+            _ => "—".into(),
+        }
+    }
+
+    fn cells(&self) -> [String; 3] {
+        [
+            self.both(|change| three(Some(change.kl))),
+            self.both(|change| signed(Some(change.delta_confidence))),
+            self.both(|change| format!("{:.1} %", 100.0 * change.increased)),
+        ]
+    }
+}
+
+/// Everything about some settings: per model, overall, and per setting.
+pub fn report(settings: &[Setting], bootstrap: &Bootstrap) -> Report {
+    let mut models: Vec<&str> = Vec::new();
+    for setting in settings {
+        if !models.contains(&setting.model.as_str()) {
+            models.push(&setting.model);
+        }
+    }
+    let all: Vec<&Setting> = settings.iter().collect();
+    let of_model = |model: &&str| {
+        let of: Vec<&Setting> = settings.iter().filter(|setting| setting.model == *model).collect();
+        Summary::of("all", model, &of, bootstrap)
+    };
+    let mut per_model: Vec<Summary> = models.iter().map(of_model).collect();
+    per_model.push(Summary::of("all", "Overall", &all, bootstrap));
+    let per_setting: Vec<Summary> = settings.iter().map(|s| Summary::of(&s.task, &s.model, &[s], bootstrap)).collect();
+    let Bootstrap { resamples, seed } = bootstrap;
+    let note = format!(
+        "deferred / replacement, both after the common first choice alone was revealed; only states in which \
+         confidence and ADAS have another second choice. d − r: paired, with a 95 % bootstrap interval over examples \
+         ({resamples} resamples, seed {seed})."
+    );
+    Report {
+        tables: vec![
+            table("What revealing did to deferred tokens and their replacements", &["model"], &per_model),
+            table("The same by task", &["task", "model"], &per_setting),
+        ],
+        notes: vec![note],
+        latex: latex(&per_model),
+        figures: figures(settings, &models),
+        json: json!({ "models": &per_model, "settings": &per_setting, "bootstrap": bootstrap }),
+    }
+}
+
+fn table(title: &str, words: &[&str], summaries: &[Summary]) -> Table {
+    let numbers = ["differ", "of states", "K", "mean Δc", "Δc > 0", "K: d − r [95 %]", "Δc: d − r [95 %]"];
+    let row = |s: &Summary| {
+        let name = if words.len() == 1 { vec![s.model.clone()] } else { vec![s.task.clone(), s.model.clone()] };
+        let counts = [s.divergences.to_string(), s.states.to_string()];
+        let differences = [with_interval(s.kl_difference), with_interval(s.delta_difference)];
+        name.into_iter().chain(counts).chain(s.cells()).chain(differences).collect()
+    };
+    Table {
+        title: title.into(),
+        header: words.iter().chain(&numbers).map(|&word| word.into()).collect(),
+        words: words.len(),
+        rows: summaries.iter().map(row).collect(),
+    }
+}
+
+/// The paper's table; its last row is bold.
+fn latex(summaries: &[Summary]) -> String {
+    let mut tex = String::from(HEAD);
+    for (i, summary) in summaries.iter().enumerate() {
+        let [kl, delta, increased] = summary.cells().map(|cell| latex_text(&cell.replace(" %", "%")));
+        let cells = [latex_text(&summary.model), kl, delta, increased];
+        let cells = match i + 1 == summaries.len() {
+            true => cells.map(|cell| format!("\\textbf{{{cell}}}")),
+            false => cells,
+        };
+        let _ = writeln!(tex, "{} \\\\", cells.join(" & "));
+    }
+    tex.push_str(END);
+    tex
+}
+
+const HEAD: &str = r"\begin{table}[h]
+\caption{Change after receiving newly revealed context, reported as deferred token / ADAS replacement.}
+\centering
+\small
+\begin{tabular}{lccc}
+\toprule
+Model & KL change & Mean \(\Delta c_j\) & Confidence increased \\
+\midrule
+";
+
+const END: &str = r"\bottomrule
+\end{tabular}
+\end{table}
+";
+
+/// K of both, a panel for every model.
+fn figures(settings: &[Setting], models: &[&str]) -> Vec<(String, Figure)> {
+    let panel = |model: &&str| {
+        let found: Vec<Divergence> = settings
+            .iter()
+            .filter(|setting| setting.model == *model)
+            .flat_map(|setting| setting.states.iter().filter_map(|state| state.divergence))
+            .collect();
+        let values = |side: fn(&Divergence) -> Effect| found.iter().map(|d| side(d).kl).collect::<Vec<f64>>();
+        let (deferred, replacement) = (values(|d| d.deferred), values(|d| d.replacement));
+        let names = vec![(0.0, "deferred".into()), (1.0, "replacement".into())];
+        let y = Axis::around("K, nats", Scale::Linear, deferred.iter().chain(&replacement).copied()).from_zero();
+        let mark = |i: usize, values| Mark::Box { label: String::new(), look: LOOKS[i], at: i as f64, values };
+        Panel {
+            title: (*model).into(),
+            x: Axis { label: String::new(), scale: Scale::Named(names), range: (-0.6, 1.6) },
+            y,
+            marks: vec![mark(0, deferred), mark(1, replacement)],
+        }
+    };
+    let figure = Figure {
+        title: "What revealing the first choice did".into(),
+        rows: vec![Row { title: String::new(), panels: models.iter().map(panel).collect() }],
+        panel: (420, 460),
+    };
+    vec![("deferral-boxes".into(), figure)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::state::{Plan, Scope, states};
+    use super::*;
+    use cofill::toy::Toy;
+    use cofill::{Canvas, Denoiser, TokenId};
+
+    #[test]
+    fn on_the_toy_the_deferred_changes_and_the_replacement_does_not() {
+        // Names and cities are open; the second choice by confidence is the partner of the first, whenever its couple
+        // leads.
+        let sentences = 24;
+        let mut toy = Toy::phrases(6 * sentences);
+        let mask = toy.mask_id();
+        let mut found = Vec::new();
+        for doc in 0..sentences {
+            let mut tokens: Vec<TokenId> = (0..6 * sentences).map(|i| [0, 4, 16, 8, 12, 20][i % 6]).collect();
+            [0, 1, 3, 4].iter().for_each(|word| tokens[6 * doc + word] = mask);
+            let plan = Plan { k: 2, scope: Scope::CoSelected, ..Plan::default() };
+            found.extend(states(&mut toy, Canvas::new(tokens, mask), doc, &plan).unwrap());
+        }
+        let setting = Setting { task: "toy".into(), model: "toy".into(), states: found };
+        let summary = Summary::of("toy", "toy", &[&setting], &Bootstrap { resamples: 200, seed: 0 });
+        assert_eq!((summary.divergences, summary.states), (sentences, 2 * sentences), "{summary:?}");
+        let (deferred, replacement) = (summary.deferred.unwrap(), summary.replacement.unwrap());
+        assert!(deferred.kl > 0.05 && deferred.increased > 0.5, "{summary:?}");
+        assert_eq!((replacement.kl, replacement.delta_confidence, replacement.increased), (0.0, 0.0, 0.0));
+        assert!(summary.kl_difference.unwrap().interval.low > 0.0);
+    }
+
+    fn effect(kl: f64, delta_confidence: f64) -> Effect {
+        let (position, token, token_after) = (0, 0, 0);
+        let (attention, confidence, gated, score) = (0.0, 0.5, 0.0, 0.5);
+        Effect { position, token, token_after, attention, kl, confidence, delta_confidence, gated, score }
+    }
+
+    fn state(doc: usize, divergence: Option<(Effect, Effect)>) -> State {
+        let revealed = super::super::state::Revealed { position: 0, token: 0, confidence: 0.5, uncertainty: 0.5 };
+        let divergence = divergence.map(|(deferred, replacement)| Divergence { deferred, replacement });
+        State { doc, step: 0, n_masked: 3, revealed, pairs: Vec::new(), divergence, heads: Vec::new() }
+    }
+
+    #[test]
+    fn known_numbers_per_model_and_overall() {
+        let setting = |model: &str, states| Setting { task: "t".into(), model: model.into(), states };
+        let one = setting(
+            "a",
+            vec![
+                state(0, Some((effect(1.0, 0.2), effect(0.5, -0.1)))),
+                state(0, None),
+                state(1, Some((effect(2.0, -0.1), effect(0.5, 0.1)))),
+            ],
+        );
+        let two = setting("b", vec![state(0, Some((effect(6.0, 0.2), effect(2.0, 0.3))))]);
+        let report = report(&[one, two], &Bootstrap { resamples: 100, seed: 0 });
+        let models = &report.json["models"];
+        assert_eq!((&models[0]["states"], &models[0]["divergences"]), (&json!(3), &json!(2)));
+        assert_eq!((&models[0]["deferred"]["kl"], &models[0]["replacement"]["kl"]), (&json!(1.5), &json!(0.5)));
+        assert_eq!(models[0]["deferred"]["increased"], json!(0.5));
+        // Overall every state counts alike: (1 + 2 + 6) / 3, differences (.5 + 1.5 + 4) / 3.
+        assert_eq!((&models[2]["model"], &models[2]["deferred"]["kl"]), (&json!("Overall"), &json!(3.0)));
+        assert_eq!(models[2]["kl_difference"]["value"], json!(2.0));
+        assert!(report.latex.contains("a & 1.500 / .500 & +.050 / +.000 & 50.0\\% / 50.0\\% \\\\"), "{}", report.latex);
+        assert!(report.latex.contains("\\textbf{Overall} & \\textbf{3.000 / 1.000}"), "{}", report.latex);
+        assert!(report.figures[0].1.draw().is_ok());
+    }
+
+    #[test]
+    fn where_nothing_is_deferred_there_is_nothing_to_tell() {
+        let setting = Setting { task: "t".into(), model: "m".into(), states: vec![state(0, None)] };
+        let report = report(&[setting], &Bootstrap { resamples: 10, seed: 0 });
+        assert!(report.markdown().contains("| m       |      0 |         1 |   — |"), "{}", report.markdown());
+        assert!(report.figures[0].1.draw().is_ok());
+    }
+}

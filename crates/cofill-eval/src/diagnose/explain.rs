@@ -1,0 +1,333 @@
+//! One decode, explained: what ADAS deferred, because of whom, and what revealing that one did to it.
+//!
+//! At every step the plain sampler is shown the same forward. Whom it would have committed and ADAS did not is
+//! *deferred*; the chosen position that took most from its score is the *reason*; and the *effect* is the paper's
+//! intervention: the reason alone is revealed in a copy, and the model is asked again. Those extra forwards are counted
+//! apart from the decode's own.
+
+use super::ask;
+use crate::kl::kl;
+use cofill::adas::{AttentionDiscount, Weight};
+use cofill::{
+    Canvas, Decode, Denoiser, Error, Prediction, Query, Result, SamplerSpec, Schedule, Step, TokenId, generate,
+};
+use serde::Serialize;
+
+/// A decode with reasons.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Explanation {
+    /// With the discount.
+    pub sampler: SamplerSpec,
+    /// Without.
+    pub plain: SamplerSpec,
+    /// The canvas at the start.
+    pub start: Vec<TokenId>,
+    /// In order.
+    pub steps: Vec<Explained>,
+    /// The canvas at the end.
+    pub end: Vec<TokenId>,
+    /// Forwards of the decode.
+    pub nfe: usize,
+    /// Forwards that the explanation took on top.
+    pub extra_forwards: usize,
+    /// What the plain sampler makes of the same start.
+    pub plain_end: Vec<TokenId>,
+    /// And its forwards.
+    pub plain_nfe: usize,
+}
+
+/// A step with reasons.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Explained {
+    /// The canvas before it.
+    pub before: Vec<TokenId>,
+    /// What was committed.
+    pub step: Step,
+    /// Whom the plain sampler would have committed, and ADAS did not; in the plain sampler's order.
+    pub deferred: Vec<Deferred>,
+    /// Whom ADAS committed and the plain sampler would not have.
+    pub instead: Vec<usize>,
+}
+
+/// A position that waits, and why.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Deferred {
+    /// Who.
+    pub position: usize,
+    /// What it would have written.
+    pub token: TokenId,
+    /// How sure it was.
+    pub confidence: f64,
+    /// What the discount took from it, of everybody together.
+    pub lost: f64,
+    /// Who took most.
+    pub reason: Reason,
+    /// What it says once the reason is revealed.
+    pub after: After,
+    /// When it was committed at last, and as what; never in a decode that was cut short.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub committed: Option<Committed>,
+}
+
+/// The chosen position that took most from a deferred one.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Reason {
+    /// Who.
+    pub position: usize,
+    /// What was written there.
+    pub token: TokenId,
+    /// How sure that was.
+    pub confidence: f64,
+    /// The deferred position's attention to it.
+    pub attention: f64,
+    /// What it took: α A (1 − c).
+    pub lost: f64,
+}
+
+/// A position after the reason alone was revealed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct After {
+    /// Its likeliest token now.
+    pub token: TokenId,
+    /// How sure it is now.
+    pub confidence: f64,
+    /// KL(before ‖ after), in nats.
+    pub kl: f64,
+}
+
+/// The end of a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Committed {
+    /// In which step.
+    pub step: usize,
+    /// As what.
+    pub token: TokenId,
+}
+
+/// Samplers whose choice depends on the forward alone, so that the plain one can be asked at any step.
+const MEMORYLESS: [&str; 8] =
+    ["topk", "fast", "fast-published", "fast-dllm", "fast-upstream", "threshold", "eb", "eb-original"];
+
+/// Decodes with `sampler`, which must have a discount, and explains every step.
+pub fn explain(
+    denoiser: &mut dyn Denoiser,
+    canvas: &Canvas,
+    sampler: &SamplerSpec,
+    schedule: Schedule,
+) -> Result<Explanation> {
+    let bad = |limit: &str| Error::BadSetting { what: "the sampler", limit: limit.into(), given: sampler.to_string() };
+    let discount =
+        sampler.discount().ok_or_else(|| bad("one with +ad, like topk:8+ad: without it nobody is deferred"))?;
+    if !MEMORYLESS.contains(&sampler.entry().name) || sampler.to_string().contains("@random") {
+        return Err(bad(
+            "topk, fast, threshold or eb in any form, with +ad: others depend on earlier steps or on chance",
+        ));
+    }
+    let plain = sampler.with_discount(None)?;
+    let mut decode = Decode::new(canvas.clone(), sampler.build()?)?.with_schedule(schedule)?;
+    let (mut steps, mut extra_forwards) = (Vec::new(), 0);
+    while let Some(query) = decode.query() {
+        let query = Query { distributions: true, ..query };
+        let prediction = ask(denoiser, query)?;
+        // The decode moves on; the scene stays.
+        let (tokens, rows, free) = (query.tokens.to_vec(), query.rows.to_vec(), query.free.to_vec());
+        let (number, proposal) = (query.step, query.proposal.clone());
+        let rivals = rivals(&plain, &tokens, canvas, schedule, &prediction)?;
+        let step = decode.absorb(&prediction)?;
+        let step =
+            step.ok_or_else(|| Error::Contract { who: "sampler", problem: format!("it probes in step {number}") })?;
+        let chosen: Vec<usize> = step.commits.iter().map(|commit| commit.position).collect();
+        let waiting: Vec<usize> = rivals.iter().copied().filter(|position| !chosen.contains(position)).collect();
+        let instead = chosen.iter().copied().filter(|position| !rivals.contains(position)).collect();
+        let query = Query { free: &free, distributions: true, step: number, ..Query::new(&tokens, &rows, &proposal) };
+        let scene = Scene { query, prediction: &prediction, discount, step: &step };
+        let (deferred, forwards) = scene.reasons(denoiser, &waiting)?;
+        extra_forwards += forwards;
+        steps.push(Explained { before: tokens, step, deferred, instead });
+    }
+    let mut undisturbed = Decode::new(canvas.clone(), plain.build()?)?.with_schedule(schedule)?;
+    generate(denoiser, &mut undisturbed)?;
+    tell_the_ends(&mut steps);
+    Ok(Explanation {
+        sampler: sampler.clone(),
+        plain,
+        start: canvas.tokens().to_vec(),
+        steps,
+        end: decode.canvas().tokens().to_vec(),
+        nfe: decode.nfe(),
+        extra_forwards,
+        plain_end: undisturbed.canvas().tokens().to_vec(),
+        plain_nfe: undisturbed.nfe(),
+    })
+}
+
+/// Whom the plain sampler would commit now.
+fn rivals(
+    plain: &SamplerSpec,
+    before: &[TokenId],
+    start: &Canvas,
+    schedule: Schedule,
+    prediction: &Prediction,
+) -> Result<Vec<usize>> {
+    // Blocks tile what was masked at the start, so the sampler needs to see the canvas's own history: replay it.
+    let mut canvas = start.clone();
+    for &position in start.free() {
+        if before[position] != start.mask_id() {
+            canvas.commit(position, before[position])?;
+        }
+    }
+    let mut decode = Decode::new(canvas, plain.build()?)?.with_schedule(schedule)?;
+    let step = decode.absorb(prediction)?;
+    Ok(step.map_or_else(Vec::new, |step| step.commits.iter().map(|commit| commit.position).collect()))
+}
+
+/// A step as it was decided.
+struct Scene<'a> {
+    query: Query<'a>,
+    prediction: &'a Prediction,
+    discount: AttentionDiscount,
+    step: &'a Step,
+}
+
+impl Scene<'_> {
+    fn row(&self, position: usize) -> usize {
+        self.query.rows.binary_search(&position).expect("whoever is chosen or deferred was a candidate")
+    }
+
+    /// What the discount's weight is for a chosen row: 1 − c of its own, or of everybody.
+    fn uncertainty(&self, row: usize) -> f64 {
+        let rows = &self.prediction.rows;
+        match self.discount.weight {
+            Weight::Chosen => rows[row].uncertainty,
+            Weight::Mean => rows.iter().map(|row| row.uncertainty).sum::<f64>() / rows.len() as f64,
+        }
+    }
+
+    /// Why everybody waits, and the forwards it took to find out.
+    fn reasons(&self, denoiser: &mut dyn Denoiser, waiting: &[usize]) -> Result<(Vec<Deferred>, usize)> {
+        let missing = || Error::Contract { who: "denoiser", problem: "it answers no attention".into() };
+        let attention = self.prediction.attention.as_ref().ok_or_else(missing)?;
+        let mut found = Vec::with_capacity(waiting.len());
+        for &position in waiting {
+            let row = self.row(position);
+            let reason = |commit: &cofill::trace::Commit| {
+                let chosen = self.row(commit.position);
+                let a = attention.get(row, chosen);
+                let lost = self.discount.alpha * self.uncertainty(chosen) * a;
+                let (position, token, confidence) = (commit.position, commit.token, commit.confidence);
+                Reason { position, token, confidence, attention: a, lost }
+            };
+            let reasons: Vec<Reason> = self.step.commits.iter().map(reason).collect();
+            let lost = reasons.iter().map(|reason| reason.lost).sum();
+            let most = reasons.into_iter().reduce(|most, next| if next.lost > most.lost { next } else { most });
+            let Some(reason) = most else { continue };
+            found.push((position, lost, reason));
+        }
+        // One forward for everybody who waits for the same reason.
+        let mut reasons: Vec<(usize, TokenId)> = found.iter().map(|(_, _, r)| (r.position, r.token)).collect();
+        reasons.sort_unstable();
+        reasons.dedup();
+        let mut deferred = Vec::with_capacity(found.len());
+        for &(by, token) in &reasons {
+            let mut rows: Vec<usize> = found.iter().filter(|(_, _, r)| r.position == by).map(|(p, ..)| *p).collect();
+            rows.sort_unstable();
+            let mut tokens = self.query.tokens.to_vec();
+            tokens[by] = token;
+            let query = Query { tokens: &tokens, rows: &rows, attention: None, distributions: true, ..self.query };
+            let after = ask(denoiser, query)?;
+            for (at, &position) in rows.iter().enumerate() {
+                let (_, lost, reason) = *found.iter().find(|(p, ..)| *p == position).expect("made from these");
+                let row = self.row(position);
+                let before = &self.prediction.rows[row];
+                let (Some(p), Some(q)) = (&self.prediction.distributions, &after.distributions) else {
+                    return Err(missing());
+                };
+                let kl = kl(p.row(row), q.row(at));
+                let (token, confidence) = (after.rows[at].token, after.rows[at].confidence);
+                deferred.push(Deferred {
+                    position,
+                    token: before.token,
+                    confidence: before.confidence,
+                    lost,
+                    reason,
+                    after: After { token, confidence, kl },
+                    committed: None,
+                });
+            }
+        }
+        let order = |d: &Deferred| waiting.iter().position(|&position| position == d.position);
+        deferred.sort_by_key(order);
+        Ok((deferred, reasons.len()))
+    }
+}
+
+/// Fills in when everybody who waited was committed.
+fn tell_the_ends(steps: &mut [Explained]) {
+    let ends: Vec<(usize, Committed)> = steps
+        .iter()
+        .flat_map(|explained| {
+            let step = explained.step.step;
+            explained.step.commits.iter().map(move |c| (c.position, Committed { step, token: c.token }))
+        })
+        .collect();
+    for deferred in steps.iter_mut().flat_map(|explained| &mut explained.deferred) {
+        deferred.committed = ends.iter().find(|(position, _)| *position == deferred.position).map(|(_, end)| *end);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cofill::toy::Toy;
+
+    fn explain_toy(sampler: &str, schedule: Schedule) -> Result<Explanation> {
+        let mut toy = Toy::phrases(6);
+        let canvas = Canvas::prompt(&[], 6, toy.mask_id());
+        explain(&mut toy, &canvas, &sampler.parse().unwrap(), schedule)
+    }
+
+    #[test]
+    fn the_second_word_of_a_name_waits_for_the_first() {
+        // As in the README: step 1 of Top-2 takes Alan and Kelly, ADAS takes Alan and San.
+        let explanation = explain_toy("topk:2+ad", Schedule::Full).unwrap();
+        let text = |tokens: &[TokenId]| tokens.iter().map(|&t| Toy::piece(t)).collect::<Vec<_>>().join(" ");
+        assert_eq!(text(&explanation.end), "Alan Turing visited San Diego again");
+        assert_eq!(text(&explanation.plain_end), "Alan Kelly visited San City again");
+        assert_eq!((explanation.nfe, explanation.plain_nfe, explanation.extra_forwards), (3, 3, 1));
+        assert!(explanation.steps[0].deferred.is_empty() && explanation.steps[2].deferred.is_empty());
+        let step = &explanation.steps[1];
+        let [deferred] = &step.deferred[..] else { panic!("{step:?}") };
+        assert_eq!((deferred.position, Toy::piece(deferred.token)), (1, "Kelly"));
+        assert_eq!((deferred.reason.position, Toy::piece(deferred.reason.token)), (0, "Alan"));
+        assert_eq!((Toy::piece(deferred.after.token), step.instead.as_slice()), ("Turing", &[3][..]));
+        // What `trace diff` says of the same step.
+        let first = step.step.deferred.unwrap();
+        assert_eq!((first.position, first.by), (1, 0));
+        assert!((first.discount - deferred.reason.lost).abs() < 1e-12);
+        assert!(deferred.lost >= deferred.reason.lost && deferred.after.kl > 0.5);
+        let end = deferred.committed.unwrap();
+        assert_eq!((end.step, Toy::piece(end.token)), (2, "Turing"));
+    }
+
+    #[test]
+    fn blocks_and_the_other_rules_are_explained_too() {
+        for sampler in ["topk:2+ad", "fast:1.2+ad", "eb:2+ad", "threshold:0.4+ad", "topk:3@margin+ad@weight=mask"] {
+            for schedule in [Schedule::Full, Schedule::Blocks { len: 3 }] {
+                let explanation = explain_toy(sampler, schedule).unwrap();
+                let committed: usize = explanation.steps.iter().map(|step| step.step.commits.len()).sum();
+                assert_eq!(committed, 6, "{sampler}");
+                for deferred in explanation.steps.iter().flat_map(|step| &step.deferred) {
+                    assert!(deferred.committed.is_some() && deferred.after.kl.is_finite(), "{sampler}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn samplers_without_reasons_are_refused() {
+        for (sampler, why) in [("topk:2", "+ad"), ("llada:3+ad", "earlier steps"), ("topk:2@random+ad", "chance")] {
+            let error = explain_toy(sampler, Schedule::Full).unwrap_err().to_string();
+            assert!(error.contains(why) && error.contains("topk") && error.contains("the sampler"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,423 @@
+//! Section 4's Table 1 and appendix B's intervals, from measured states.
+//!
+//! ρ correlates all pairs of a setting; ρ̄_s is the mean of the correlations within each state, which holds the
+//! revealed token and the canvas fixed. Gain is ρ̄_s(c, K) − ρ̄_s(s, K): positive when ADAS's score falls more with K
+//! than confidence alone does.
+//!
+//! A state in which A, c, s or K is the same for all of its pairs, or which has a single pair, ranks nothing. It is
+//! left out of every ρ̄_s, and counted. So all of a setting's ρ̄_s, and Gain, are of the same states.
+
+use super::heads;
+use super::report::{Report, Table, latex_text, signed, three, with_interval};
+use super::state::{Effect, State};
+use super::{Setting, mean, normal};
+use crate::bootstrap::{Bootstrap, Estimate};
+use crate::plot::{Axis, Dot, Figure, LOOKS, Look, Mark, Panel, Row, Scale};
+use crate::spearman::spearman;
+use serde::Serialize;
+use serde_json::json;
+use std::fmt::Write;
+
+/// What a setting's states say.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Summary {
+    /// The task.
+    pub task: String,
+    /// The model.
+    pub model: String,
+    /// Examples with a state.
+    pub examples: usize,
+    /// Interventions.
+    pub states: usize,
+    /// States that rank nothing and are left out of statewise means.
+    pub excluded: usize,
+    /// Of all states.
+    pub pairs: usize,
+    /// ρ̄_s(A, K), with its normal interval over states.
+    pub state_attention: Option<Estimate>,
+    /// ρ(A, K).
+    pub attention: Option<f64>,
+    /// ρ(u, K).
+    pub gated: Option<f64>,
+    /// ρ̄_s(c, K).
+    pub state_confidence: Option<f64>,
+    /// ρ̄_s(s, K).
+    pub state_score: Option<f64>,
+    /// Gain, with its bootstrap interval over examples.
+    pub gain: Option<Estimate>,
+    /// Mean K.
+    pub mean_kl: Option<f64>,
+    /// Mean Δc.
+    pub mean_delta_confidence: Option<f64>,
+}
+
+/// The correlations within one state; none when it ranks nothing.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Statewise {
+    attention: f64,
+    confidence: f64,
+    score: f64,
+}
+
+impl Statewise {
+    fn of(state: &State) -> Option<Statewise> {
+        let kl = column(&state.pairs, |pair| pair.kl);
+        let with = |field: fn(&Effect) -> f64| spearman(&column(&state.pairs, field), &kl);
+        Some(Statewise {
+            attention: with(|pair| pair.attention)?,
+            confidence: with(|pair| pair.confidence)?,
+            score: with(|pair| pair.score)?,
+        })
+    }
+}
+
+fn column(pairs: &[Effect], field: fn(&Effect) -> f64) -> Vec<f64> {
+    pairs.iter().map(field).collect()
+}
+
+impl Summary {
+    /// Summarises a setting.
+    pub fn of(setting: &Setting, bootstrap: &Bootstrap) -> Summary {
+        let Setting { task, model, states } = setting;
+        let pairs: Vec<Effect> = states.iter().flat_map(|state| state.pairs.iter().copied()).collect();
+        let kl = column(&pairs, |pair| pair.kl);
+        let overall = |field: fn(&Effect) -> f64| spearman(&column(&pairs, field), &kl);
+        let statewise: Vec<(usize, Statewise)> =
+            states.iter().filter_map(|state| Some((state.doc, Statewise::of(state)?))).collect();
+        let of = |field: fn(&Statewise) -> f64| statewise.iter().map(|(_, s)| field(s)).collect::<Vec<f64>>();
+        // Paired by construction: both correlations of a state are in one number. The five states of an example are
+        // averaged first.
+        let gains: Vec<f64> = statewise
+            .chunk_by(|a, b| a.0 == b.0)
+            .filter_map(|example| mean(&example.iter().map(|(_, s)| s.confidence - s.score).collect::<Vec<_>>()))
+            .collect();
+        let gain = mean(&of(|s| s.confidence - s.score));
+        let interval = bootstrap.mean(&gains).map(|estimate| estimate.interval);
+        Summary {
+            task: task.clone(),
+            model: model.clone(),
+            examples: states.chunk_by(|a, b| a.doc == b.doc).count(),
+            states: states.len(),
+            excluded: states.len() - statewise.len(),
+            pairs: pairs.len(),
+            state_attention: normal(&of(|s| s.attention)),
+            attention: overall(|pair| pair.attention),
+            gated: overall(|pair| pair.gated),
+            state_confidence: mean(&of(|s| s.confidence)),
+            state_score: mean(&of(|s| s.score)),
+            gain: gain.zip(interval).map(|(value, interval)| Estimate { value, interval }),
+            mean_kl: mean(&kl),
+            mean_delta_confidence: mean(&column(&pairs, |pair| pair.delta_confidence)),
+        }
+    }
+}
+
+/// Everything about some settings.
+pub fn report(settings: &[Setting], bootstrap: &Bootstrap) -> Report {
+    let summaries: Vec<Summary> = settings.iter().map(|setting| Summary::of(setting, bootstrap)).collect();
+    let by_head = heads::of_states(settings);
+    let mut tables = vec![main_table(&summaries), interval_table(&summaries)];
+    tables.extend(by_head.iter().map(heads::ByHead::table));
+    let mut json = json!({ "settings": &summaries, "bootstrap": bootstrap });
+    if !by_head.is_empty() {
+        json["heads"] = json!(by_head);
+    }
+    let excluded: usize = summaries.iter().map(|summary| summary.excluded).sum();
+    let states: usize = summaries.iter().map(|summary| summary.states).sum();
+    let Bootstrap { resamples, seed } = bootstrap;
+    let mut notes = vec![format!(
+        "ρ̄_s: mean within states, ρ: over all pairs, K: KL before ‖ after in nats. {excluded} of {states} states rank \
+         nothing (a column is constant, or there is one pair) and are left out of ρ̄_s and Gain. Intervals are 95 %: \
+         normal over states, and a paired bootstrap over examples for Gain ({resamples} resamples, seed {seed})."
+    )];
+    notes.extend(by_head.iter().filter_map(heads::ByHead::best_line));
+    Report { tables, notes, latex: latex(&summaries), figures: figures(settings), json }
+}
+
+fn main_table(summaries: &[Summary]) -> Table {
+    let header = [
+        "task",
+        "model",
+        "states",
+        "excluded",
+        "pairs",
+        "ρ̄_s(A, K)",
+        "ρ(A, K)",
+        "ρ(u, K)",
+        "ρ̄_s(c, K)",
+        "ρ̄_s(s, K)",
+        "Gain",
+    ];
+    let row = |s: &Summary| {
+        vec![
+            s.task.clone(),
+            s.model.clone(),
+            s.states.to_string(),
+            s.excluded.to_string(),
+            s.pairs.to_string(),
+            three(s.state_attention.map(|estimate| estimate.value)),
+            three(s.attention),
+            three(s.gated),
+            three(s.state_confidence),
+            three(s.state_score),
+            signed(s.gain.map(|estimate| estimate.value)),
+        ]
+    };
+    Table {
+        title: "Dependency diagnostic: does attention tell what revealing a position does to another?".into(),
+        header: header.map(String::from).to_vec(),
+        words: 2,
+        rows: summaries.iter().map(row).collect(),
+    }
+}
+
+fn interval_table(summaries: &[Summary]) -> Table {
+    let header = ["task", "model", "examples", "ρ̄_s(A, K) [95 %]", "Gain [95 %]", "mean K", "mean Δc"];
+    let row = |s: &Summary| {
+        vec![
+            s.task.clone(),
+            s.model.clone(),
+            s.examples.to_string(),
+            with_interval(s.state_attention),
+            with_interval(s.gain),
+            three(s.mean_kl),
+            signed(s.mean_delta_confidence),
+        ]
+    };
+    Table {
+        title: "The same with intervals".into(),
+        header: header.map(String::from).to_vec(),
+        words: 2,
+        rows: summaries.iter().map(row).collect(),
+    }
+}
+
+/// Tables "real-dependency-main" and "real-dependency-intervals" in the paper's layout.
+fn latex(summaries: &[Summary]) -> String {
+    let mut tex = String::from(MAIN);
+    for task in summaries.chunk_by(|a, b| a.task == b.task) {
+        tex.push_str("\\midrule\n");
+        for (i, s) in task.iter().enumerate() {
+            let name = if i == 0 { latex_text(&s.task) } else { String::new() };
+            let gain = signed(s.gain.map(|estimate| estimate.value));
+            // Bold as in the paper: where the whole interval is above 0.
+            let sure = s.gain.is_some_and(|estimate| estimate.interval.low > 0.0);
+            let gain = if sure { format!("\\textbf{{{gain}}}") } else { gain };
+            let numbers = [s.state_attention.map(|e| e.value), s.attention, s.gated, s.state_confidence, s.state_score]
+                .map(three);
+            let row = format!("{name} & {} & {} & {gain} \\\\", latex_text(&s.model), numbers.join(" & "));
+            let _ = writeln!(tex, "{}", row.replace('—', "--"));
+        }
+    }
+    tex.push_str(END);
+    tex.push_str(INTERVALS);
+    for task in summaries.chunk_by(|a, b| a.task == b.task) {
+        for (i, s) in task.iter().enumerate() {
+            let name = if i == 0 { latex_text(&s.task) } else { String::new() };
+            let (attention, gain) = (with_interval(s.state_attention), with_interval(s.gain));
+            let row = format!("{name} & {} & {attention} & {gain} \\\\", latex_text(&s.model));
+            let _ = writeln!(tex, "{}", row.replace('—', "--"));
+        }
+    }
+    tex.push_str(END);
+    tex
+}
+
+const MAIN: &str = r"\begin{table}[h]
+\caption{Real-data dependency diagnostic. \(\bar\rho_s\) is the mean statewise Spearman correlation and \(\rho\)
+correlates all pairs. Positive Gain means the ADAS score is more negatively associated with intervention KL than
+confidence alone.}
+\centering
+\small
+\setlength{\tabcolsep}{3.2pt}
+\begin{tabular}{llrrrrrr}
+\toprule
+Task & Model & $\bar\rho_s(A_{ji},K_j)$ & $\rho(A_{ji},K_j)$ & $\rho(u_{ji},K_j)$ & $\bar\rho_s(c_j^0,K_j)$ &
+$\bar\rho_s(s_j,K_j)$ & Gain \\
+";
+
+const INTERVALS: &str = r"
+\begin{table}[h]
+\caption{Statewise intervention results with uncertainty intervals. Gain is
+\(\bar\rho_s(c_j^0,K_j)-\bar\rho_s(s_j,K_j)\). Gain intervals use a paired bootstrap over examples.}
+\centering
+\small
+\setlength{\tabcolsep}{5pt}
+\begin{tabular}{llcc}
+\toprule
+Task & Model & \(\bar\rho_s(A_{ji},K_j)\) [95\% interval] & Gain [95\% interval] \\
+\midrule
+";
+
+const END: &str = r"\bottomrule
+\end{tabular}
+\end{table}
+";
+
+/// u against K, a panel for every setting; a row for every task.
+fn figures(settings: &[Setting]) -> Vec<(String, Figure)> {
+    let rows = settings.chunk_by(|a, b| a.task == b.task).map(|task| {
+        let panels = task.iter().map(scatter).collect();
+        Row { title: task.first().map(|setting| setting.task.clone()).unwrap_or_default(), panels }
+    });
+    let figure = Figure {
+        title: "Uncertainty-gated attention u and intervention KL".into(),
+        rows: rows.collect(),
+        panel: (520, 420),
+    };
+    vec![("intervention-scatter".into(), figure)]
+}
+
+/// Both axes are powers of ten; what is below [`FLOOR`] is drawn on it.
+fn scatter(setting: &Setting) -> Panel {
+    let place = |value: f64| value.max(FLOOR).log10();
+    let of = |state: &State| {
+        let dot = |pair: &Effect| Dot { x: place(pair.gated), y: place(pair.kl), error: None };
+        state.pairs.iter().map(dot).collect::<Vec<_>>()
+    };
+    let dots: Vec<Dot> = setting.states.iter().flat_map(of).collect();
+    let axis = |label: &str, value: fn(&Dot) -> f64| {
+        let mut axis = Axis::around(label, Scale::Linear, dots.iter().map(value));
+        let (low, high) = (axis.range.0.floor() as i32, axis.range.1.ceil() as i32);
+        // Every second or third power when there are many.
+        let stride = ((high - low) as usize / 6).max(1);
+        let ticks = (low..=high).step_by(stride).map(|power| (f64::from(power), format!("1e{power}")));
+        axis.scale = Scale::Named(ticks.collect());
+        axis.range = (f64::from(low), f64::from(high.max(low + 1)));
+        axis
+    };
+    let (x, y) = (axis("u = A (1 - c)", |dot| dot.x), axis("K, nats", |dot| dot.y));
+    let look = Look { filled: false, ..LOOKS[1] };
+    let marks = vec![Mark::Dots { label: String::new(), look, dots, joined: false }];
+    Panel { title: setting.model.clone(), x, y, marks }
+}
+
+const FLOOR: f64 = 1e-12;
+
+#[cfg(test)]
+mod tests {
+    use super::super::state::{Plan, Scope, states};
+    use super::*;
+    use cofill::toy::Toy;
+    use cofill::{Attention, Canvas, Denoiser, Prediction, Query, TokenId};
+
+    /// The toy, but its attention is somebody else's: `seen(j, i)` of the true one.
+    struct Seeing<F> {
+        toy: Toy,
+        seen: F,
+    }
+
+    impl<F: FnMut(usize, usize, &Attention) -> f64 + Send> Denoiser for Seeing<F> {
+        fn mask_id(&self) -> TokenId {
+            self.toy.mask_id()
+        }
+        fn vocab(&self) -> usize {
+            self.toy.vocab()
+        }
+        fn denoise(&mut self, batch: &[Query<'_>]) -> cofill::Result<Vec<Prediction>> {
+            let mut answers = self.toy.denoise(batch)?;
+            for answer in &mut answers {
+                if let Some(a) = &answer.attention {
+                    answer.attention = Some(Attention::from_fn(a.len(), |j, i| (self.seen)(j, i, a)));
+                }
+            }
+            Ok(answers)
+        }
+    }
+
+    /// Sentences of which two have their couples open: eight masks, each with one partner among the others, so that
+    /// every state has exactly one dependent pair of seven.
+    fn measure<F: FnMut(usize, usize, &Attention) -> f64 + Send>(seen: F) -> Summary {
+        let sentences = 64;
+        let mut model = Seeing { toy: Toy::phrases(6 * sentences), seen };
+        let mask = model.mask_id();
+        let whole: Vec<TokenId> = (0..6 * sentences).map(|i| [0, 4, 16, 8, 12, 20][i % 6]).collect();
+        let plan = Plan { scope: Scope::All, ..Plan::default() };
+        let mut all = Vec::new();
+        for doc in 0..sentences {
+            let mut tokens = whole.clone();
+            for sentence in [doc, (doc + 1) % sentences] {
+                [0, 1, 3, 4].iter().for_each(|word| tokens[6 * sentence + word] = mask);
+            }
+            all.extend(states(&mut model, Canvas::new(tokens, mask), doc, &plan).unwrap());
+        }
+        let setting = Setting { task: "toy".into(), model: "toy".into(), states: all };
+        Summary::of(&setting, &Bootstrap { resamples: 500, seed: 1 })
+    }
+
+    #[test]
+    fn the_true_dependency_correlates_and_a_shuffled_one_does_not() {
+        let truth = measure(|j, i, a| a.get(j, i));
+        let mut random = 0x9e37_79b9u64;
+        // Noise of the same range, new for every entry: what shuffling the entries of every matrix leaves.
+        let shuffled = measure(move |_, _, _| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (random >> 33) as f64 / (1u64 << 31) as f64 * 0.4
+        });
+        let rho = |summary: &Summary| summary.state_attention.unwrap().value;
+        assert!(rho(&truth) > 0.95, "{truth:?}");
+        assert!(truth.attention.unwrap() > 0.9 && truth.gated.unwrap() > 0.9, "{truth:?}");
+        assert!(truth.gain.unwrap().interval.low > 0.0, "{truth:?}");
+        // 64 correlations of seven pairs: each has standard deviation 1/√6, their mean .05.
+        assert!(rho(&shuffled).abs() < 0.2 && shuffled.attention.unwrap().abs() < 0.2, "{shuffled:?}");
+    }
+
+    fn effect(attention: f64, kl: f64, confidence: f64) -> Effect {
+        let gated = attention * 0.5;
+        Effect {
+            position: 0,
+            token: 0,
+            token_after: 0,
+            attention,
+            kl,
+            confidence,
+            delta_confidence: 0.1,
+            gated,
+            score: confidence - 40.0 * gated,
+        }
+    }
+
+    fn state(doc: usize, pairs: Vec<Effect>) -> State {
+        let revealed = super::super::state::Revealed { position: 0, token: 0, confidence: 0.5, uncertainty: 0.5 };
+        State { doc, step: 0, n_masked: 9, revealed, pairs, divergence: None, heads: Vec::new() }
+    }
+
+    #[test]
+    fn known_numbers() {
+        // State 1: A and K in the same order, c against it: ρ(A) = 1, ρ(c) = −1, and s = c − 20 A falls: ρ(s) = −1,
+        // gain 0. State 2: A against K, c with it: ρ(A) = −1, ρ(c) = 1; s rises with K: 1, gain 0. State 3: A = K
+        // order, c with it, and the discount wins over c: ρ(c) = 1, ρ(s) = −1, gain 2.
+        let one = state(0, vec![effect(0.1, 1.0, 0.9), effect(0.2, 2.0, 0.8), effect(0.3, 3.0, 0.7)]);
+        let two = state(0, vec![effect(0.3, 1.0, 0.7), effect(0.2, 2.0, 0.8), effect(0.1, 3.0, 0.9)]);
+        let three = state(1, vec![effect(0.1, 1.0, 0.7), effect(0.2, 2.0, 0.8), effect(0.3, 3.0, 0.9)]);
+        // Constant attention ranks nothing; nor does a single pair.
+        let constant = state(1, vec![effect(0.1, 1.0, 0.7), effect(0.1, 2.0, 0.8)]);
+        let single = state(2, vec![effect(0.1, 1.0, 0.7)]);
+        let states = vec![one, two, three, constant, single];
+        let setting = Setting { task: "t".into(), model: "m".into(), states };
+        let summary = Summary::of(&setting, &Bootstrap::default());
+        assert_eq!((summary.examples, summary.states, summary.excluded, summary.pairs), (3, 5, 2, 12));
+        assert!((summary.state_attention.unwrap().value - 1.0 / 3.0).abs() < 1e-12);
+        assert!((summary.state_confidence.unwrap() - 1.0 / 3.0).abs() < 1e-12);
+        assert!((summary.state_score.unwrap() + 1.0 / 3.0).abs() < 1e-12);
+        let gain = summary.gain.unwrap();
+        assert!((gain.value - 2.0 / 3.0).abs() < 1e-12);
+        // Examples 0 and 1 have mean gains 0 and 2: resamples are 0, 1 or 2.
+        assert!(gain.interval.low.abs() < 1e-12 && (gain.interval.high - 2.0).abs() < 1e-12, "{gain:?}");
+    }
+
+    #[test]
+    fn the_report_says_who_was_left_out_and_keeps_the_papers_layout() {
+        let states = vec![state(0, vec![effect(0.1, 1.0, 0.9), effect(0.2, 2.0, 0.8)]), state(0, Vec::new())];
+        let setting = Setting { task: "a_b".into(), model: "m".into(), states };
+        let report = report(&[setting], &Bootstrap { resamples: 10, seed: 3 });
+        assert!(report.markdown().contains("1 of 2 states rank nothing"));
+        assert!(
+            report.latex.contains("a\\_b & m & 1.000 & 1.000 & 1.000 & -1.000 & -1.000 & +.000 \\\\"),
+            "{}",
+            report.latex
+        );
+        assert_eq!(report.json["settings"][0]["excluded"], 1);
+        assert!(report.figures[0].1.draw().unwrap().svg.contains("K, nats"));
+    }
+}

@@ -1,6 +1,8 @@
 //! `cofill bench`: how fast, measured side by side in one run.
 
 mod forward;
+mod overhead;
+mod step;
 
 use crate::fail::Done;
 
@@ -14,12 +16,20 @@ pub(crate) struct Args {
 #[derive(clap::Subcommand)]
 enum What {
     Forward(forward::Args),
+    Overhead(overhead::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Done {
     match &args.what {
         What::Forward(args) => forward::run(args),
+        What::Overhead(args) => overhead::run(args),
     }
+}
+
+/// The size of this program, in megabytes; where the system tells.
+fn binary_mb() -> Option<f64> {
+    let size = std::env::current_exe().and_then(std::fs::metadata).ok()?.len();
+    Some(size as f64 / 1e6)
 }
 
 /// The most memory this process has held since [`forget_peak`], in megabytes; where the system tells.

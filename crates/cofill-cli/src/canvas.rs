@@ -2,16 +2,18 @@
 
 use crate::fail::{Done, Fail};
 use crate::model::Model;
+use crate::tiny::{self, Question};
 use cofill::{Canvas, TokenId};
+use cofill_eval::tasks::mini::Form;
 
 /// What to fill.
 #[derive(clap::Args)]
 pub(crate) struct CanvasArgs {
     /// The prompt, as text.
     prompt: Option<String>,
-    /// How many positions to generate after the prompt.
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 12, allow_negative_numbers = true)]
-    length: usize,
+    /// How many positions to generate after the prompt (default: 12 for the toy, what a mini task needs for its prompts, else 64).
+    #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true)]
+    length: Option<usize>,
     /// Put the prompt through the checkpoint's chat template.
     #[arg(long, requires = "prompt")]
     chat: bool,
@@ -30,8 +32,23 @@ pub(crate) struct CanvasArgs {
 }
 
 impl CanvasArgs {
-    /// The canvas.
-    pub(crate) fn build(&self, model: &mut Model) -> Done<Canvas> {
+    /// The question that a tiny model is asked. Asked nothing at all, it is given one.
+    pub(crate) fn question(&self, model: &Model) -> Option<Question> {
+        if !model.is_tiny() {
+            return None;
+        }
+        match (&self.prompt, &self.template) {
+            (Some(text), _) => Question::of(text).filter(|question| question.task.form() == Form::Continue),
+            (_, Some(text)) => Question::of(text).filter(|question| question.task.form() == Form::Infill),
+            (None, None) if self.length.is_none() && self.prompt_tokens.is_none() && self.tokens.is_none() => {
+                Question::of(tiny::PROMPT)
+            }
+            (None, None) => None,
+        }
+    }
+
+    /// The canvas; a question says what its prompt and length should be.
+    pub(crate) fn build(&self, model: &mut Model, question: Option<&Question>) -> Done<Canvas> {
         let mask_id = model.mask_id();
         if let Some(ids) = &self.tokens {
             let tokens = parse_ids("--tokens", ids, Some(mask_id))?;
@@ -39,10 +56,12 @@ impl CanvasArgs {
         }
         let bos = if self.bos { Some(model.bos()?) } else { None };
         if let Some(template) = &self.template {
+            let template = question.map_or(template, |question| &question.prompt);
             let tokens = begin(bos, parse_template(template, model)?);
             return self.check(tokens, 0, model);
         }
-        let prompt = match (&self.prompt_tokens, &self.prompt) {
+        let prompt = question.map(|question| &question.prompt).or(self.prompt.as_ref());
+        let prompt = match (&self.prompt_tokens, prompt) {
             (Some(ids), _) => parse_ids("--prompt-tokens", ids, None)?,
             (_, Some(text)) if self.chat => model.encode(&model.chat(text)?)?,
             (_, Some(text)) => model.encode(text)?,
@@ -52,7 +71,11 @@ impl CanvasArgs {
             let remedy = "give the whole canvas with --tokens and M";
             return Err(Fail::request(format!("the prompt contains {mask_id}, which is the mask; {remedy}")));
         }
-        self.check(begin(bos, prompt), self.length, model)
+        let length = self.length.unwrap_or_else(|| match question {
+            Some(question) => question.task.length(),
+            None => model.usual_length(),
+        });
+        self.check(begin(bos, prompt), length, model)
     }
 
     /// Adds `masks` and refuses what the model cannot hold or does not know.

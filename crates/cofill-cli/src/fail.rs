@@ -89,3 +89,20 @@ impl From<cofill_model::Error> for Fail {
         }
     }
 }
+
+/// Files, tasks and numbers are the user's; a judge that breaks down is not.
+impl From<cofill_eval::tasks::bench::Error> for Fail {
+    fn from(error: cofill_eval::tasks::bench::Error) -> Fail {
+        match error {
+            cofill_eval::tasks::bench::Error::Judge { .. } => Fail::Run(error.into()),
+            _ => Fail::Request(error.into()),
+        }
+    }
+}
+
+/// Files of results and rows of tables are the user's.
+impl From<cofill_eval::points::Error> for Fail {
+    fn from(error: cofill_eval::points::Error) -> Fail {
+        Fail::Request(error.into())
+    }
+}

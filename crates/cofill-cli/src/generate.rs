@@ -2,10 +2,11 @@
 
 use crate::answer::Reading;
 use crate::canvas::CanvasArgs;
-use crate::fail::{Done, Fail};
-use crate::model::{KeepArgs, Model, NAMES};
+use crate::fail::{Done, Fail, warning_line};
+use crate::model::{DEFAULT, KeepArgs, Model, NAMES, spelling};
 use crate::progress::Progress;
 use crate::show::{Show, count};
+use crate::tiny::{Judged, Question};
 use anyhow::Context;
 use cofill::trace::{End, Header, TraceWriter, VERSION};
 use cofill::{Canvas, Decode, Finish, Proposal, SamplerSpec, Schedule, Step, Style, TokenId};
@@ -13,7 +14,7 @@ use serde::Serialize;
 use std::fmt;
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -23,7 +24,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     canvas: CanvasArgs,
     /// The model.
-    #[arg(short, long, default_value = "toy", help = format!("The model: {NAMES}"))]
+    #[arg(short, long, default_value = DEFAULT, help = format!("The model: {NAMES}"))]
     model: String,
     #[command(flatten)]
     keep: KeepArgs,
@@ -77,11 +78,12 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Done {
     let mut meter = Meter::default();
     let mut model = {
-        let _line = (!args.show && Path::new(&args.model).exists()).then(|| Progress::loading(&args.model));
+        let _line = (!args.show && Model::is_checkpoint(&args.model)).then(|| Progress::loading(&args.model));
         meter.load.time(|| Model::load(&args.model, &args.keep))?
     };
     model.configure(args.cfg, args.attention_of_source)?;
-    let canvas = args.canvas.build(&mut model)?;
+    let question = args.canvas.question(&model);
+    let canvas = args.canvas.build(&mut model, question.as_ref())?;
     let start = canvas.clone();
     let pieces: Vec<String> = start.tokens().iter().map(|&token| model.piece(token)).collect();
     let proposal = proposal(args, &model);
@@ -91,7 +93,7 @@ pub(crate) fn run(args: &Args) -> Done {
         decode = decode.with_cap(cap);
     }
     let mut trace = args.trace.as_ref().map(|path| open_trace(args, path, &start, &pieces)).transpose()?;
-    let mut show = args.show.then(|| Show::new(&start, &pieces));
+    let mut show = args.show.then(|| Show::new(&start, &pieces, spelling(&args.model)));
     let progress = (!args.show).then(|| Progress::filling(start.n_masked()));
 
     let mut steps = Vec::new();
@@ -118,7 +120,7 @@ pub(crate) fn run(args: &Args) -> Done {
     if let Some(trace) = trace {
         trace.end(&End { nfe: decode.nfe(), tokens: decode.canvas().tokens().to_vec() })?;
     }
-    report(args, &model, &decode, &start, &steps, &meter)
+    report(args, &model, &Outcome { decode, start, question, steps, meter })
 }
 
 /// How tokens are proposed.
@@ -187,13 +189,24 @@ impl fmt::Display for Stopwatch {
     }
 }
 
+/// All that there is to tell.
+struct Outcome {
+    decode: Decode,
+    start: Canvas,
+    question: Option<Question>,
+    steps: Vec<Step>,
+    meter: Meter,
+}
+
 /// The answer on stdout, the meter on stderr.
-fn report(args: &Args, model: &Model, decode: &Decode, start: &Canvas, steps: &[Step], meter: &Meter) -> Done {
+fn report(args: &Args, model: &Model, outcome: &Outcome) -> Done {
+    let Outcome { decode, start, question, steps, meter } = outcome;
     let tokens = decode.canvas().tokens();
     let Reading { text, useful } = Reading::of(model, start, decode.canvas(), &args.stop)?;
     let filled = start.n_masked() - decode.canvas().n_masked();
     let per_forward = filled as f64 / decode.nfe().max(1) as f64;
     let per_second = useful as f64 / (meter.model.seconds() + meter.sampler.seconds()).max(1e-9);
+    let judged = question.as_ref().map(|question| question.judge(&text));
     let mut out = std::io::stdout().lock();
     if args.json {
         let answer = Answer {
@@ -211,6 +224,7 @@ fn report(args: &Args, model: &Model, decode: &Decode, start: &Canvas, steps: &[
             finish: if decode.finish() == Some(Finish::Capped) { "capped" } else { "complete" },
             model: &model.name,
             sampler: &args.sampler,
+            judged: judged.as_ref(),
             steps: steps.iter().map(StepAnswer::of).collect(),
         };
         writeln!(out, "{}", serde_json::to_string(&answer)?)?;
@@ -227,10 +241,18 @@ fn report(args: &Args, model: &Model, decode: &Decode, start: &Canvas, steps: &[
         meter.model,
         meter.sampler,
     );
+    match judged {
+        Some(judged) => drop(writeln!(anstream::stderr(), "{}", judged.line())),
+        None if model.is_tiny() => warning_line(&format!(
+            "`{}` knows only the mini tasks, and this is none of their prompts; `cofill mini corpus -n 1` prints some",
+            model.name
+        )),
+        None => {}
+    }
     if decode.finish() == Some(Finish::Capped) {
         let left = decode.canvas().n_masked();
         let left = count(left, "mask");
-        crate::fail::warning_line(&format!("{left} left after --max-nfe {}; raise it", decode.nfe()));
+        warning_line(&format!("{left} left after --max-nfe {}; raise it", decode.nfe()));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -248,6 +270,8 @@ struct Answer<'a> {
     finish: &'static str,
     model: &'a str,
     sampler: &'a SamplerSpec,
+    #[serde(flatten)]
+    judged: Option<&'a Judged>,
     steps: Vec<StepAnswer<'a>>,
 }
 

@@ -1,21 +1,32 @@
 //! The `cofill` command: arguments in, one function per command.
 //!
-//! stdout is the answer, stderr the rest. Exit codes: 0 it worked, 1 the run failed (or two traces differ, or a model deviates), 2 the request was wrong.
+//! stdout is the answer, stderr the rest. Exit codes: 0 it worked, 1 the run failed (or two traces differ, or a model deviates, or data is missing), 2 the request was wrong.
 
 mod answer;
 mod bench;
 mod canvas;
+mod data;
+mod diagnose;
 mod eval;
+mod explain;
 mod fail;
 mod generate;
+mod judges;
 mod mini;
 mod model;
 mod models;
 mod probe;
 mod progress;
+mod prompts;
+mod provenance;
+mod report;
 mod samplers;
+mod score;
 mod select;
+mod setup;
 mod show;
+mod sweep;
+mod tiny;
 mod trace;
 
 use clap::{Parser, Subcommand};
@@ -25,7 +36,7 @@ use std::process::ExitCode;
 ///
 /// cofill runs masked diffusion language models and their samplers: ADAS, the samplers it improves, and its rivals.
 #[derive(Parser)]
-#[command(name = "cofill", version, arg_required_else_help = true, max_term_width = 100)]
+#[command(name = "cofill", version, arg_required_else_help = true, max_term_width = 100, after_help = tiny::TRY)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -39,8 +50,15 @@ enum Command {
     Models(models::Args),
     Samplers(samplers::Args),
     Trace(trace::Args),
+    Explain(Box<explain::Args>),
+    Diagnose(Box<diagnose::Args>),
     Bench(bench::Args),
     Eval(eval::Args),
+    Sweep(sweep::Args),
+    Prompts(prompts::Args),
+    Score(score::Args),
+    Data(data::Args),
+    Report(report::Args),
     Mini(mini::Args),
 }
 
@@ -52,8 +70,15 @@ fn main() -> ExitCode {
         Command::Models(args) => models::run(&args),
         Command::Samplers(args) => samplers::run(&args),
         Command::Trace(args) => trace::run(&args),
+        Command::Explain(args) => explain::run(&args),
+        Command::Diagnose(args) => diagnose::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Eval(args) => eval::run(&args),
+        Command::Sweep(args) => sweep::run(&args),
+        Command::Prompts(args) => prompts::run(&args),
+        Command::Score(args) => score::run(&args),
+        Command::Data(args) => data::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Mini(args) => mini::run(&args),
     };
     match done {

@@ -1,7 +1,8 @@
 //! `cofill mini`: the mini tasks as text, for training and for judging answers from elsewhere.
 
 use crate::fail::{Done, Fail};
-use cofill_eval::tasks::mini::{Example, Mini, Split};
+use crate::tiny::Judged;
+use cofill_eval::tasks::mini::{Error, Example, Mini, Split};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufWriter, Write};
 use std::process::ExitCode;
@@ -92,14 +93,13 @@ fn check(args: &Check) -> Done {
         let asked: Asked = serde_json::from_str(&line).map_err(|error| at(error.to_string()))?;
         let task = match (fixed, &asked.task) {
             (Some(task), _) => task,
-            (None, Some(name)) => self::task(name)?,
+            (None, Some(name)) => name.parse().map_err(|error: Error| at(error.to_string()))?,
             (None, None) => return Err(at("no field `task`; add it or give --task".into())),
         };
         let verdict = task.check(&asked.prompt, &asked.answer).map_err(|error| at(error.to_string()))?;
         n += 1;
         right += usize::from(verdict.is_ok());
-        let why = verdict.err().map(|wrong| wrong.0);
-        writeln!(out, "{}", serde_json::to_string(&Judged { task: task.name(), right: why.is_none(), why })?)?;
+        writeln!(out, "{}", serde_json::to_string(&Judged::new(task, verdict))?)?;
     }
     out.flush()?;
     let _ = writeln!(anstream::stderr(), "{right} of {n} right");
@@ -107,7 +107,7 @@ fn check(args: &Check) -> Done {
 }
 
 fn task(name: &str) -> Done<Mini> {
-    name.parse().map_err(|error: cofill_eval::tasks::mini::Error| Fail::Request(error.into()))
+    name.parse().map_err(|error: Error| Fail::Request(error.into()))
 }
 
 /// A line of `corpus`.
@@ -125,13 +125,4 @@ struct Asked {
     task: Option<String>,
     prompt: String,
     answer: String,
-}
-
-/// A line that `check` writes.
-#[derive(Serialize)]
-struct Judged<'a> {
-    task: &'a str,
-    right: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    why: Option<String>,
 }

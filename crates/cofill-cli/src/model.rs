@@ -1,13 +1,27 @@
 //! What `-m` names: a model, with the text of its tokens.
 
 use crate::fail::{Done, Fail};
+use crate::show::Spelling;
 use cofill::toy::Toy;
 use cofill::{Denoiser, TokenId};
-use cofill_model::{AttentionRow, ChatTemplate, Keep, Message, Precision, Processor, Tokenizer};
+use cofill_model::{AttentionRow, ChatTemplate, Keep, Message, Precision, Processor, Tokenizer, embedded};
 use std::path::Path;
 
 /// The models that can be named.
+#[cfg(feature = "embedded")]
+pub(crate) const NAMES: &str = "`tiny-llada` or `tiny-dream` (inside this program, trained on the mini tasks), `toy` (a known joint distribution over short sentences), or a LLaDA, Dream or A2D-Qwen checkpoint: a folder or a .gguf file";
+#[cfg(not(feature = "embedded"))]
 pub(crate) const NAMES: &str = "`toy` (a known joint distribution over short sentences), or a LLaDA, Dream or A2D-Qwen checkpoint: a folder or a .gguf file";
+
+/// The model that is meant when none is named.
+pub(crate) const DEFAULT: &str = if cfg!(feature = "embedded") { "tiny-llada" } else { TOY };
+
+const TOY: &str = "toy";
+
+/// How the tokens of the model called so make a text.
+pub(crate) fn spelling(name: &str) -> Spelling {
+    if name == TOY { Spelling::Words } else { Spelling::Pieces }
+}
 
 /// How a checkpoint's weights are kept.
 #[derive(clap::Args)]
@@ -20,9 +34,33 @@ pub(crate) struct KeepArgs {
     device: Processor,
 }
 
+impl KeepArgs {
+    /// As given: what it means without is the checkpoint's matter.
+    pub(crate) fn dtype(&self) -> Option<String> {
+        self.dtype.map(|dtype| dtype.to_string())
+    }
+
+    /// By name.
+    pub(crate) fn device(&self) -> String {
+        self.device.to_string()
+    }
+}
+
 impl From<&KeepArgs> for Keep {
     fn from(args: &KeepArgs) -> Keep {
         Keep { precision: args.dtype, processor: args.device }
+    }
+}
+
+/// A checkpoint of which nothing is loaded yet; the toy is none.
+pub(crate) fn checkpoint(place: &Path) -> Done<cofill_model::Checkpoint> {
+    let name = place.display();
+    if place == Path::new(TOY) {
+        return Err(Fail::request(format!("`{name}` is no checkpoint and knows none of the tasks")));
+    }
+    match cofill_model::Checkpoint::exists(place) {
+        true => Ok(cofill_model::Checkpoint::open(place)?),
+        false => Err(Fail::request(format!("unknown model `{name}` for --model; give {NAMES}"))),
     }
 }
 
@@ -59,8 +97,8 @@ impl Model {
     /// Finds and loads what `--model` names.
     pub(crate) fn load(name: &str, keep: &KeepArgs) -> Done<Model> {
         let kind = match name {
-            "toy" => Kind::Toy(Toy::phrases(0)),
-            path if Path::new(path).exists() => {
+            TOY => Kind::Toy(Toy::phrases(0)),
+            path if Model::is_checkpoint(path) => {
                 let checkpoint = cofill_model::Checkpoint::open(Path::new(path))?;
                 let model = cofill_model::Model::of(&checkpoint, keep)?;
                 let (tokenizer, chat) = (checkpoint.tokenizer(), checkpoint.chat());
@@ -71,14 +109,14 @@ impl Model {
         Ok(Model { name: name.into(), kind })
     }
 
-    /// A checkpoint and its tokenizer, for whoever needs both at once.
-    pub(crate) fn into_checkpoint(self) -> Done<(cofill_model::Model, Tokenizer)> {
-        let Kind::Checkpoint(checkpoint) = self.kind else {
-            return Err(Fail::request(format!("`{}` is no checkpoint and knows none of the tasks", self.name)));
-        };
-        let tokenizer = checkpoint.tokenizer?;
-        tokenizer.check_mask(checkpoint.model.mask_id())?;
-        Ok((checkpoint.model, tokenizer))
+    /// Whether `--model` names something to load.
+    pub(crate) fn is_checkpoint(name: &str) -> bool {
+        name != TOY && cofill_model::Checkpoint::exists(Path::new(name))
+    }
+
+    /// Whether it is one of those inside the program, which know only the mini tasks.
+    pub(crate) fn is_tiny(&self) -> bool {
+        embedded::names().any(|name| name == self.name)
     }
 
     /// Sets what changes the model's answers.
@@ -95,6 +133,14 @@ impl Model {
                 }
                 Ok(())
             }
+        }
+    }
+
+    /// How many positions it generates unless somebody says.
+    pub(crate) fn usual_length(&self) -> usize {
+        match &self.kind {
+            Kind::Toy(_) => 12,
+            Kind::Checkpoint(_) => 64,
         }
     }
 
@@ -157,9 +203,8 @@ impl Model {
         match &checkpoint.tokenizer {
             Err(error) => Err(Fail::request(format!("--bos: {error}"))),
             Ok(tokenizer) => tokenizer.bos().ok_or_else(|| {
-                let path = Path::new(&self.name).join("tokenizer_config.json");
                 let remedy = "leave out --bos, or give the token that you mean first in --prompt-tokens";
-                Fail::request(format!("`{}` names no `bos_token`; {remedy}", path.display()))
+                Fail::request(format!("`{}` names no `bos_token`; {remedy}", tokenizer.names().display()))
             }),
         }
     }

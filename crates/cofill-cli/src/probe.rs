@@ -2,7 +2,7 @@
 
 use crate::canvas::parse_ids;
 use crate::fail::{Done, Fail};
-use crate::model::{KeepArgs, Model, NAMES};
+use crate::model::{DEFAULT, KeepArgs, Model, NAMES};
 use anyhow::Context;
 use cofill::{Layers, Proposal, Query, TokenId};
 use serde::Serialize;
@@ -13,7 +13,7 @@ use std::process::ExitCode;
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The model.
-    #[arg(short, long, default_value = "toy", help = format!("The model: {NAMES}"))]
+    #[arg(short, long, default_value = DEFAULT, help = format!("The model: {NAMES}"))]
     model: String,
     #[command(flatten)]
     keep: KeepArgs,
@@ -42,7 +42,7 @@ enum Rows {
     All,
 }
 
-fn parse_layer(text: &str) -> Result<Layers, String> {
+pub(crate) fn parse_layer(text: &str) -> Result<Layers, String> {
     match text {
         "first" => Ok(Layers::First),
         "middle" => Ok(Layers::Middle),

@@ -3,7 +3,7 @@
 //! One line on stderr that is gone when the answer comes. Nothing is drawn when stderr is no terminal, so logs and pipes stay clean.
 
 use crate::show::live;
-use cofill_eval::run::Score;
+use cofill_eval::results::Totals;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ const TICK: Duration = Duration::from_millis(100);
 
 const LOADING: &str = "{spinner} loading {msg}  {elapsed}";
 const SCORING: &str = "{bar:30} {pos}/{len} prompts  {msg}  {elapsed}, {eta} left";
+const MEASURING: &str = "{bar:30} {pos}/{len}  {msg}  {elapsed}, {eta} left";
 const FILLING: &str = "{bar:30} {pos}/{len} positions  {msg}  {elapsed}";
 const WRITING: &str = "{bar:30} {pos}/{len} tensors  {msg}  {elapsed}";
 
@@ -32,10 +33,20 @@ impl Progress {
     }
 
     /// After some answers.
-    pub(crate) fn score(&self, score: &Score) {
-        self.bar.set_position(score.n as u64);
-        let (share, nfe) = (100.0 * score.accuracy(), score.mean_nfe());
-        self.bar.set_message(format!("{share:.1} % right  nfe {nfe:.2}"));
+    pub(crate) fn score(&self, totals: &Totals) {
+        self.bar.set_position(totals.n as u64);
+        let ((score, _), nfe) = (totals.score(), totals.mean_nfe());
+        self.bar.set_message(format!("{:.1} % right  nfe {nfe:.2}", 100.0 * score));
+    }
+
+    /// While `n` things are measured.
+    pub(crate) fn measuring(n: usize, what: String) -> Progress {
+        Progress::new(ProgressBar::new(n as u64), MEASURING, what)
+    }
+
+    /// After one more of them.
+    pub(crate) fn measured(&self) {
+        self.bar.inc(1);
     }
 
     /// While `masks` positions fill.
@@ -86,7 +97,7 @@ mod tests {
 
     #[test]
     fn the_templates_can_be_read() {
-        for template in [LOADING, SCORING, FILLING, WRITING] {
+        for template in [LOADING, SCORING, MEASURING, FILLING, WRITING] {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }
     }

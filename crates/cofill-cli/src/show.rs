@@ -1,7 +1,7 @@
 //! The canvas being filled, for people: colour by confidence, the newest commits marked.
 //!
-//! Every step is a line, coloured on a terminal and plain elsewhere. A canvas that does not fit a line of the terminal is redrawn
-//! in place instead. It goes to stderr, because the answer goes to stdout.
+//! Every step is a line, coloured on a terminal and plain elsewhere. A canvas that does not fit a line of the terminal, or that has
+//! lines of its own, is redrawn in place instead. It goes to stderr, because the answer goes to stdout.
 
 use cofill::{Canvas, Step};
 use std::io::{IsTerminal, Write};
@@ -10,6 +10,7 @@ use std::time::Duration;
 /// Draws steps as they happen.
 pub(crate) struct Show {
     cells: Vec<Cell>,
+    spelling: Spelling,
     live: bool,
     drawn: usize, // lines of the last picture
     nfe: usize,
@@ -28,18 +29,33 @@ enum State {
     Committed { confidence: f64, new: bool },
 }
 
+/// How pieces make a text.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Spelling {
+    /// They are words.
+    Words,
+    /// They bring their own spaces and line breaks.
+    Pieces,
+}
+
+/// A line break inside a line.
+const BREAK: &str = "⏎";
+
+/// End of text, which both families call so and nobody wants to read forty times.
+const END: (&str, &str) = ("<|endoftext|>", "∎");
+
 /// How long a picture stays before the next one replaces it.
 const FRAME: Duration = Duration::from_millis(90);
 
 impl Show {
     /// Starts from a canvas; `pieces` are the texts of its tokens.
-    pub(crate) fn new(canvas: &Canvas, pieces: &[String]) -> Show {
+    pub(crate) fn new(canvas: &Canvas, pieces: &[String], spelling: Spelling) -> Show {
         let cell = |(position, text): (usize, &String)| match canvas.is_masked(position) {
             true => Cell { text: "_".into(), state: State::Masked },
             false => Cell { text: text.clone(), state: State::Fixed },
         };
         let cells = pieces.iter().enumerate().map(cell).collect();
-        Show { cells, live: live(), drawn: 0, nfe: 0 }
+        Show { cells, spelling, live: live(), drawn: 0, nfe: 0 }
     }
 
     /// Draws a step; `pieces` are the texts of its commits.
@@ -51,7 +67,8 @@ impl Show {
         }
         for (commit, text) in step.commits.iter().zip(pieces) {
             let state = State::Committed { confidence: commit.confidence, new: true };
-            self.cells[commit.position] = Cell { text: text.clone(), state };
+            let text = if text == END.0 { END.1 } else { text };
+            self.cells[commit.position] = Cell { text: text.into(), state };
         }
         for &position in &step.remasked {
             self.cells[position] = Cell { text: "_".into(), state: State::Masked };
@@ -64,8 +81,8 @@ impl Show {
         let (width, _) = terminal();
         let status = self.status(step);
         let text: usize = self.cells.iter().map(|cell| cell.text.chars().count() + 1).sum();
-        if status.chars().count() + 2 + text < width {
-            let cells: Vec<String> = self.cells.iter().map(Cell::painted).collect();
+        if self.spelling == Spelling::Words && status.chars().count() + 2 + text < width {
+            let cells: Vec<String> = self.cells.iter().map(|cell| cell.painted(&cell.text)).collect();
             writeln!(err, "{status}  {}", cells.join(" "))?;
         } else {
             self.redraw(&mut err, step)?;
@@ -84,35 +101,51 @@ impl Show {
         status
     }
 
-    /// Masks are `_`, the newest commits stand in brackets.
+    /// Masks are `_`, the newest commits stand in brackets. Whole lines before the first mask are left out: they never change.
     fn plain(&self) -> String {
-        let text = |cell: &Cell| match cell.state {
-            State::Committed { new: true, .. } => format!("[{}]", cell.text),
-            _ => cell.text.clone(),
-        };
-        self.cells.iter().map(text).collect::<Vec<_>>().join(" ")
+        let is_new = |cell: &Cell| matches!(cell.state, State::Committed { new: true, .. });
+        let given = self.cells.iter().take_while(|cell| cell.state == State::Fixed).count();
+        let start = self.cells[..given].iter().rposition(|cell| cell.text.ends_with('\n')).map_or(0, |at| at + 1);
+        let cells = &self.cells[start..];
+        match self.spelling {
+            Spelling::Words => {
+                let text = |cell: &Cell| if is_new(cell) { format!("[{}]", cell.text) } else { cell.text.clone() };
+                cells.iter().map(text).collect::<Vec<_>>().join(" ")
+            }
+            Spelling::Pieces => {
+                let neighbours = cells.chunk_by(|a, b| is_new(a) == is_new(b));
+                let text = |run: &[Cell]| {
+                    let text: String = run.iter().map(|cell| cell.text.replace('\n', BREAK)).collect();
+                    if is_new(&run[0]) { format!("[{text}]") } else { text }
+                };
+                neighbours.map(text).collect()
+            }
+        }
     }
 
     fn redraw(&mut self, err: &mut impl Write, step: &Step) -> std::io::Result<()> {
         let (width, height) = terminal();
         let mut lines = vec![self.status(step)];
         if let Some(d) = step.deferred {
-            let name = |position: usize| format!("{position} `{}`", self.cells[position].text);
+            let name = |position: usize| format!("{position} `{}`", self.cells[position].text.replace('\n', BREAK));
             let why = format!("  deferred {} (confidence {:.2}): attends to {}", d.position, d.confidence, name(d.by));
             lines.push(why.chars().take(width - 1).collect());
         } else {
             lines.push(String::new());
         }
+        let gap = if self.spelling == Spelling::Words { " " } else { "" };
         let (mut line, mut used) = (String::new(), 0);
         for cell in &self.cells {
-            let length = cell.text.chars().count() + 1;
-            if used + length >= width {
-                lines.push(std::mem::take(&mut line));
-                used = 0;
+            for (i, text) in cell.text.split('\n').enumerate() {
+                let length = text.chars().count() + gap.len();
+                if i > 0 || used + length >= width {
+                    lines.push(std::mem::take(&mut line));
+                    used = 0;
+                }
+                line += &cell.painted(text);
+                line += gap;
+                used += length;
             }
-            line += &cell.painted();
-            line.push(' ');
-            used += length;
         }
         lines.push(line);
         // What scrolled out of sight cannot be drawn over: of a tall canvas, show the end.
@@ -149,7 +182,8 @@ pub(crate) fn count(n: usize, noun: &str) -> String {
 }
 
 impl Cell {
-    fn painted(&self) -> String {
+    /// `text` in the cell's colour.
+    fn painted(&self, text: &str) -> String {
         use anstyle::{AnsiColor, Style};
         let style = match self.state {
             State::Fixed => Style::new(),
@@ -165,6 +199,6 @@ impl Cell {
                 if new { style.bold().underline() } else { style }
             }
         };
-        format!("{style}{}{style:#}", self.text)
+        format!("{style}{text}{style:#}")
     }
 }

@@ -1,7 +1,8 @@
 //! `cofill trace`: look at what a decode did, without the model.
 
 use crate::fail::{Done, Fail};
-use crate::show::{Show, count};
+use crate::model::spelling;
+use crate::show::{Show, Spelling, count};
 use anyhow::Context;
 use cofill::Trace;
 use cofill::trace_diff::{diff, settings};
@@ -57,7 +58,8 @@ fn replay(trace: &Trace, as_json: bool) -> Done {
         true => trace.header.pieces.clone(),
         false => trace.header.tokens.iter().map(ToString::to_string).collect(),
     };
-    let mut show = Show::new(&canvas, &pieces);
+    let spelling = if named { spelling(&trace.header.model) } else { Spelling::Words };
+    let mut show = Show::new(&canvas, &pieces, spelling);
     for step in &trace.steps {
         let texts: Vec<String> = match step.pieces.len() == step.commits.len() {
             true => step.pieces.clone(),

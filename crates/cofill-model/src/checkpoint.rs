@@ -1,7 +1,8 @@
-//! What is on disk: a folder in Hugging Face layout, or a GGUF file. Nobody else asks which.
+//! A checkpoint: a folder in Hugging Face layout, on disk or inside the program, or a GGUF file. Nobody else asks which.
 
 use crate::chat::ChatTemplate;
 use crate::config::Config;
+use crate::embedded;
 use crate::error::{Error, Result};
 use crate::gguf::{Gguf, keys};
 use crate::tokenizer::{Tokenizer, TokenizerConfig};
@@ -22,8 +23,17 @@ enum Kind {
 }
 
 impl Checkpoint {
-    /// Opens a folder or a GGUF file.
+    /// Whether there is anything to open.
+    pub fn exists(path: &Path) -> bool {
+        embedded::folder(path).is_some() || path.exists()
+    }
+
+    /// Opens an embedded model by its name, a folder or a GGUF file. A folder on disk that has an embedded model's name is
+    /// meant by its path: `./tiny-llada`.
     pub fn open(path: &Path) -> Result<Checkpoint> {
+        if let Some(path) = embedded::folder(path) {
+            return Ok(Checkpoint { path, kind: Kind::Folder });
+        }
         let kind = match path.metadata() {
             Ok(metadata) if metadata.is_dir() => Kind::Folder,
             Ok(metadata) if metadata.is_file() => Kind::Gguf(Arc::new(Gguf::open(path)?)),
@@ -45,6 +55,10 @@ impl Checkpoint {
             Kind::Folder => "folder",
             Kind::Gguf(_) => "gguf",
         }
+    }
+
+    pub(crate) fn is_folder(&self) -> bool {
+        matches!(self.kind, Kind::Folder)
     }
 
     /// Its sizes and switches.

@@ -7,9 +7,11 @@
 //! (A2D) are not, unless their configuration says `"right_shift_logits": true`, the name of that option in dllm.
 
 use crate::error::{Error, Result};
+use crate::files;
 use crate::tokenizer::Tokenizer;
 use cofill::TokenId;
 use serde_json::{Map, Value};
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// A bidirectional transformer's sizes and switches.
@@ -64,6 +66,16 @@ pub enum Family {
     Qwen,
 }
 
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Family::Llada => "llada",
+            Family::Dream => "dream",
+            Family::Qwen => "qwen",
+        })
+    }
+}
+
 /// The architectures that are run.
 const ACCEPTED: &str = "`LLaDAModelLM`, `DreamModel`, `A2DQwen2LMHeadModel` and `A2DQwen3LMHeadModel`";
 
@@ -78,10 +90,7 @@ impl Config {
     /// Reads `config.json` in `dir`.
     pub fn load(dir: &Path) -> Result<Config> {
         let path = dir.join("config.json");
-        let text = std::fs::read_to_string(&path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => Error::Missing { path: path.clone(), what: "the file".into() },
-            _ => Error::Malformed { path: path.clone(), problem: error.to_string() },
-        })?;
+        let text = files::need(&path)?;
         Config::parse(&text, &path).map_err(|error| match error {
             // dllm leaves the mask to the tokenizer, so that is who can tell what to add.
             Error::NoMaskId { path, .. } => {

@@ -8,10 +8,9 @@ pub(crate) mod metadata;
 pub(crate) mod vocabulary;
 
 use crate::error::{Error, Result};
+use crate::files::{Bytes, map};
 use crate::stored::{Stored, TYPES, accepted_types, type_name};
-use crate::weights::map;
 use candle_core::quantized::GgmlDType;
-use memmap2::Mmap;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -29,7 +28,7 @@ const DEEPEST: usize = 4;
 /// An open file.
 pub(crate) struct Gguf {
     path: PathBuf,
-    map: Mmap,
+    map: Bytes,
     values: HashMap<String, Value>,
     tensors: Vec<Info>,
     index: HashMap<String, usize>,
@@ -130,9 +129,9 @@ impl Gguf {
         &self.path
     }
 
-    /// Its size in bytes.
-    pub(crate) fn file_size(&self) -> u64 {
-        self.map.len() as u64
+    /// The whole file.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.map
     }
 
     /// Every tensor, in the file's order.

@@ -3,7 +3,7 @@
 //! The shift (Dream's) lives here and nowhere else: the distribution of position i is read from hidden row i − 1. Attention is that of
 //! position i itself, as the paper's text has it, unless [`AttentionRow::Source`] is asked for.
 
-use crate::attention::Probe;
+use crate::attention::{PerHead, Probe};
 use crate::checkpoint::Checkpoint;
 use crate::config::Config;
 use crate::error::{Error, Result};
@@ -11,7 +11,7 @@ use crate::keep::Keep;
 use crate::timing::Timing;
 use crate::transformer::{Ask, Pass, Transformer};
 use candle_core::Tensor;
-use cofill::{Attention, Denoiser, Distributions, Prediction, Query, Row, RowStats, TokenId};
+use cofill::{Attention, Denoiser, Distributions, HeadAttention, Prediction, Query, Row, RowStats, TokenId};
 use rayon::prelude::*;
 use std::path::Path;
 use std::time::Instant;
@@ -23,6 +23,9 @@ pub struct Model {
     attention_row: AttentionRow,
     timing: Timing,
 }
+
+/// Below this width, sequences of a batch are computed at the same time.
+const NARROW: usize = 512;
 
 /// Whose attention stands for position i under a shift.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -74,6 +77,11 @@ impl Model {
     /// See [`AttentionRow`].
     pub fn set_attention_row(&mut self, row: AttentionRow) {
         self.attention_row = row;
+    }
+
+    /// How many sequences are worth computing at the same time.
+    pub fn usual_batch(&self) -> usize {
+        if self.config().hidden < NARROW { 16 } else { 1 }
     }
 
     /// Without the shift, for whoever wants the rows as the network makes them.
@@ -138,11 +146,11 @@ impl Model {
         }
     }
 
-    fn answer(&mut self, query: &Query<'_>) -> cofill::Result<Prediction> {
+    fn answer(&self, query: &Query<'_>) -> cofill::Result<(Prediction, Timing)> {
         self.check(query.tokens, query.rows)?;
         self.check(query.tokens, query.free)?;
         if query.rows.is_empty() {
-            return Ok(Prediction::default());
+            return Ok(Default::default());
         }
         // Two positions may share a source (0 and 1 under the shift), so rows are asked for once and looked up.
         let sources: Vec<usize> = query.rows.iter().map(|&position| self.source(position)).collect();
@@ -153,10 +161,10 @@ impl Model {
             AttentionRow::Position => query.rows,
             AttentionRow::Source => &sources,
         };
-        let probe = |layers| Probe { layers, queries, keys: query.rows };
+        let probe = |layers| Probe { layers, queries, keys: query.rows, heads: PerHead::Mean };
         let pass = self.transformer.forward(query.tokens, &Ask { rows: &rows, attention: layers.map(probe) })?;
         let attention = pass.attention.map(|by_key| Attention::from_keys(query.rows.len(), by_key)).transpose()?;
-        self.timing += pass.timing;
+        let mut timing = pass.timing;
         let unguided = match self.guidance > 0.0 {
             true => Some(self.unguided(query, &rows)?),
             false => None,
@@ -164,8 +172,25 @@ impl Model {
         let begun = Instant::now();
         let hidden = unguided.as_ref().map(|pass| &pass.hidden);
         let (stats, distributions) = self.read(query, &rows, &pass.hidden, hidden)?;
-        self.timing += Timing { head: begun.elapsed(), ..unguided.map_or_else(Timing::default, |pass| pass.timing) };
-        Ok(Prediction { rows: stats, attention, distributions })
+        timing += Timing { head: begun.elapsed(), ..unguided.map_or_else(Timing::default, |pass| pass.timing) };
+        Ok((Prediction { rows: stats, attention, distributions }, timing))
+    }
+
+    /// One pass that keeps every head of every layer by itself.
+    fn heads(&self, query: &Query<'_>, toward: &[usize]) -> cofill::Result<HeadAttention> {
+        self.check(query.tokens, query.rows)?;
+        self.check(query.tokens, toward)?;
+        let sources: Vec<usize> = query.rows.iter().map(|&position| self.source(position)).collect();
+        let queries = match self.attention_row {
+            AttentionRow::Position => query.rows,
+            AttentionRow::Source => &sources,
+        };
+        let Config { layers, heads, .. } = *self.config();
+        // Under the shift two positions may share a source; the probe then has two queries that are the same row.
+        let probe = Probe { layers: 0..layers, queries, keys: toward, heads: PerHead::Apart };
+        let pass = self.transformer.forward(query.tokens, &Ask { rows: query.rows, attention: Some(probe) })?;
+        let (rows, keys) = (query.rows.len(), toward.len());
+        HeadAttention::new(layers, heads, (rows, keys), pass.attention.unwrap_or_default())
     }
 
     /// The pass in which everything that was given is masked.
@@ -229,6 +254,10 @@ fn softmax(row: &mut [f32]) {
 }
 
 impl Denoiser for Model {
+    fn by_head(&mut self, query: &Query<'_>, toward: &[usize]) -> cofill::Result<Option<HeadAttention>> {
+        self.heads(query, toward).map(Some)
+    }
+
     fn mask_id(&self) -> TokenId {
         self.config().mask_id
     }
@@ -237,8 +266,19 @@ impl Denoiser for Model {
         self.config().vocab
     }
 
-    /// Sequences are computed one after the other: nobody's numbers depend on who else is in the batch.
+    /// Sequences are computed each for itself: nobody's numbers depend on who else is in the batch. Wide models have work for every
+    /// core within a sequence, and take them one after the other; narrow ones keep cores busy only by whole sequences.
     fn denoise(&mut self, batch: &[Query<'_>]) -> cofill::Result<Vec<Prediction>> {
-        batch.iter().map(|query| self.answer(query)).collect()
+        let answers: cofill::Result<Vec<(Prediction, Timing)>> = match self.config().hidden < NARROW {
+            true => batch.par_iter().map(|query| self.answer(query)).collect(),
+            false => batch.iter().map(|query| self.answer(query)).collect(),
+        };
+        Ok(answers?
+            .into_iter()
+            .map(|(prediction, timing)| {
+                self.timing += timing;
+                prediction
+            })
+            .collect())
     }
 }

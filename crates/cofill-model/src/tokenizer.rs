@@ -11,10 +11,10 @@
 //! only logs when that differs from the file, so every id is checked after loading.
 
 use crate::error::{Error, Result};
+use crate::files;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use tokenizers::models::bpe::{BPE, Merges, Vocab};
 use tokenizers::normalizers::unicode::NFC;
@@ -123,6 +123,11 @@ impl Tokenizer {
         &self.dir
     }
 
+    /// The file that names its special tokens: of a GGUF file, itself.
+    pub fn names(&self) -> PathBuf {
+        if self.dir.is_file() { self.dir.clone() } else { self.dir.join("tokenizer_config.json") }
+    }
+
     /// Every token and its id.
     pub(crate) fn vocab(&self) -> HashMap<String, u32> {
         self.inner.get_vocab(true)
@@ -165,12 +170,9 @@ impl Tokenizer {
     /// that is no added token: the id is the configuration's to give.
     pub fn check_mask(&self, id: u32) -> Result<()> {
         match self.mask {
-            Some(given) if given != id => Err(Error::OtherMask {
-                path: self.dir.join("tokenizer_config.json"),
-                token: self.piece(given),
-                given,
-                id,
-            }),
+            Some(given) if given != id => {
+                Err(Error::OtherMask { path: self.names(), token: self.piece(given), given, id })
+            }
             None if self.inner.id_to_token(id).is_none() => Err(Error::NoMaskToken { path: self.dir.clone(), id }),
             _ => Ok(()),
         }
@@ -398,12 +400,7 @@ fn check_id(inner: &tokenizers::Tokenizer, path: &Path, id: u32, content: &str) 
 
 /// The text of a file, or `None` if there is no such file.
 pub(crate) fn read(dir: &Path, name: &str) -> Result<Option<String>> {
-    let path = dir.join(name);
-    match std::fs::read(&path) {
-        Ok(bytes) => String::from_utf8(bytes).map(Some).map_err(|e| malformed(&path, e.to_string())),
-        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(malformed(&path, format!("cannot be read: {e}"))),
-    }
+    files::read(&dir.join(name))
 }
 
 fn missing(dir: &Path, what: &str) -> Error {

@@ -3,6 +3,7 @@
 //! Files are memory-mapped and tensors converted one at a time, so peak memory is the result plus one tensor.
 
 use crate::error::{Error, Result};
+use crate::files::{self, Bytes};
 use crate::gguf::Gguf;
 use crate::matrix::Precision;
 use crate::random;
@@ -10,12 +11,10 @@ use crate::stored::{Stored, type_name};
 use crate::transformer::Names;
 use candle_core::Tensor;
 use candle_core::quantized::GgmlDType;
-use memmap2::Mmap;
 use safetensors::Dtype;
 use safetensors::tensor::Metadata;
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -53,7 +52,7 @@ pub struct TensorInfo {
 
 struct Shard {
     path: PathBuf,
-    map: Mmap,
+    map: Bytes,
     header: Metadata,
     data: usize, // where the tensors' bytes start
 }
@@ -75,7 +74,7 @@ impl Weights {
     fn folder(dir: &Path) -> Result<Weights> {
         let (mut files, mut file_of): (Vec<Shard>, HashMap<String, usize>) = Default::default();
         let (single, index) = (dir.join("model.safetensors"), dir.join("model.safetensors.index.json"));
-        if index.is_file() {
+        if files::is_file(&index) {
             for (name, file) in read_index(&index)? {
                 let path = dir.join(&file);
                 let known = files.iter().position(|shard| shard.path == path);
@@ -91,7 +90,7 @@ impl Weights {
                 }
                 file_of.insert(name, at);
             }
-        } else if single.is_file() {
+        } else if files::is_file(&single) {
             let shard = Shard::open(&single)?;
             file_of = shard.header.tensors().into_keys().map(|name| (name, 0)).collect();
             files.push(shard);
@@ -202,13 +201,22 @@ impl Weights {
         list
     }
 
+    /// The files that hold the tensors, by name.
+    pub(crate) fn files(&self) -> Vec<(String, &[u8])> {
+        let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let mut files: Vec<(String, &[u8])> = match &self.source {
+            Source::Folder { files, .. } => files.iter().map(|shard| (name(&shard.path), &*shard.map)).collect(),
+            // However the file is called.
+            Source::Gguf { file, .. } => vec![("gguf".into(), file.bytes())],
+            Source::Random { .. } => Vec::new(),
+        };
+        files.sort_by(|a, b| a.0.cmp(&b.0));
+        files
+    }
+
     /// Bytes of the files that hold the tensors.
     pub(crate) fn size(&self) -> u64 {
-        match &self.source {
-            Source::Folder { files, .. } => files.iter().map(|shard| shard.map.len() as u64).sum(),
-            Source::Gguf { file, .. } => file.file_size(),
-            Source::Random { .. } => 0,
-        }
+        self.files().iter().map(|(_, bytes)| bytes.len() as u64).sum()
     }
 }
 
@@ -259,7 +267,7 @@ impl Shard {
 
     fn open(path: &Path) -> Result<Shard> {
         let malformed = |problem: String| Error::Malformed { path: path.into(), problem };
-        let map = map(path)?;
+        let map = files::map(path)?;
         // The file: eight bytes that say how long the header is, the header as JSON, the tensors' bytes.
         let (length, rest) =
             map.split_first_chunk().ok_or_else(|| malformed("not a safetensors file: too short".into()))?;
@@ -279,23 +287,10 @@ impl Shard {
     }
 }
 
-/// A file as memory.
-pub(crate) fn map(path: &Path) -> Result<Mmap> {
-    let malformed = |error: std::io::Error| Error::Malformed { path: path.into(), problem: error.to_string() };
-    let file = File::open(path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => Error::Missing { path: path.into(), what: "the file".into() },
-        _ => malformed(error),
-    })?;
-    // SAFETY: the map is only read, and a checkpoint that another process truncates while we load it is beyond what a
-    // program can guard against; everybody who maps checkpoints relies on the same.
-    #[allow(unsafe_code)]
-    unsafe { Mmap::map(&file) }.map_err(malformed)
-}
-
 /// Tensor name to file name.
 fn read_index(path: &Path) -> Result<Vec<(String, String)>> {
     let malformed = |problem: String| Error::Malformed { path: path.into(), problem };
-    let text = std::fs::read_to_string(path).map_err(|error| malformed(error.to_string()))?;
+    let text = files::need(path)?;
     let index: serde_json::Value =
         serde_json::from_str(&text).map_err(|error| malformed(format!("not JSON: {error}")))?;
     let map = index.get("weight_map").and_then(serde_json::Value::as_object);

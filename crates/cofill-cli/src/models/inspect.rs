@@ -3,7 +3,7 @@
 use super::size;
 use crate::fail::Done;
 use crate::show::count;
-use cofill_model::{Checkpoint, Config, Inspection, Precision};
+use cofill_model::{Checkpoint, Inspection, Precision};
 use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::path::PathBuf;
@@ -33,10 +33,6 @@ pub(crate) fn run(args: &Args) -> Done {
     Ok(if it.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn family(config: &Config) -> String {
-    format!("{:?}", config.family).to_lowercase()
-}
-
 fn object(args: &Args, checkpoint: &Checkpoint, it: &Inspection) -> Value {
     let config = &it.config;
     let mut memory: Map<String, Value> =
@@ -57,7 +53,7 @@ fn object(args: &Args, checkpoint: &Checkpoint, it: &Inspection) -> Value {
     let mut object = json!({
         "path": args.path,
         "kind": checkpoint.kind(),
-        "architecture": family(config),
+        "architecture": config.family.to_string(),
         "parameters": it.parameters,
         "layers": config.layers,
         "hidden": config.hidden,
@@ -113,7 +109,7 @@ fn table(args: &Args, checkpoint: &Checkpoint, it: &Inspection) -> String {
         (config.tied, "tied head"),
     ];
     let switches = switches.iter().filter(|(on, _)| *on).map(|(_, name)| format!(", {name}")).collect::<String>();
-    say("architecture", family(config) + &switches);
+    say("architecture", config.family.to_string() + &switches);
     say("parameters", format!("{} ({})", it.parameters, billions(it.parameters)));
     say("layers", config.layers.to_string());
     say("hidden", config.hidden.to_string());

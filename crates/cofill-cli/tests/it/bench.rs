@@ -38,6 +38,7 @@ fn logits_of_all_rows_never_exist_at_once() {
     let weights = answer["weights_mb"].as_f64().unwrap();
     assert!((weights - 64.9).abs() < 0.5, "{ran}");
     // Not every system tells.
+    assert!(answer["binary_mb"].as_f64().unwrap() > 4.0, "with two models inside");
     if let Some(peak) = answer["peak_rss_mb"].as_f64() {
         assert!(peak < weights + 130.0, "{ran}");
     }
@@ -58,4 +59,32 @@ fn impossible_sizes_are_refused() {
     run("bench forward --rounds 0").is_refused(&["--rounds"]);
     run("bench forward --dtype int4").is_refused(&["--dtype", "q4k"]);
     run("bench forward -s klass").is_refused(&["klass", "+ad"]);
+}
+
+#[test]
+fn the_overhead_is_a_ratio_with_an_interval() {
+    let small = SMALL.replace("--rounds 2", "--pairs 6");
+    let ran = run(&format!("bench overhead {small} -s topk:4 --json"));
+    let answer = ran.is_fine().json();
+    let number = |name: &str| answer[name].as_f64().unwrap_or_else(|| panic!("{name}: {ran}"));
+    let interval = answer["interval"].as_array().unwrap();
+    let [low, high] = [0, 1].map(|i| interval[i].as_f64().unwrap());
+    assert!(low <= number("ratio") && number("ratio") <= high && low > 0.0, "{ran}");
+    assert!(number("probe") >= 0.0 && number("select").is_finite(), "{ran}");
+    assert_eq!((&answer["pairs"], &answer["sampler"]), (&6.into(), &"topk:4".into()));
+    let ran = run("bench overhead -m tiny-dream --positions 40 --masked 20 --pairs 4");
+    for word in ["tiny-dream", "ratio ", "median of 4 pairs", "topk:8+ad:40", "% choosing"] {
+        assert!(ran.is_fine().stdout.contains(word), "`{word}`: {ran}");
+    }
+}
+
+#[test]
+fn an_overhead_that_cannot_be_measured_is_refused() {
+    run("bench overhead -m toy").is_refused(&["`toy`", "no checkpoint"]);
+    run("bench overhead -m tiny-llada --hidden 64").is_refused(&["--model", "--hidden"]);
+    run("bench overhead -m tiny-llada --positions 9000").is_refused(&["--positions", "9000", "8192"]);
+    run("bench overhead --masked 600").is_refused(&["--masked", "600", "512"]);
+    run("bench overhead -s topk:8+ad").is_refused(&["topk:8+ad:40", "with and without"]);
+    run("bench overhead -s klass").is_refused(&["klass", "+ad"]);
+    run("bench overhead --pairs 1").is_refused(&["--pairs"]);
 }

@@ -25,7 +25,7 @@ fn the_answer_as_json() {
 
 #[test]
 fn the_picture_is_plain_when_piped_and_leaves_stdout_alone() {
-    let ran = run("generate -n 6 -s topk:2+ad --show");
+    let ran = run("generate -m toy -n 6 -s topk:2+ad --show");
     assert_eq!(ran.is_fine().stdout, "Alan Turing visited San Diego again\n");
     assert!(!ran.stderr.contains('\x1b'), "no colour when piped: {ran}");
     let lines: Vec<&str> = ran.stderr.lines().collect();
@@ -37,7 +37,7 @@ fn the_picture_is_plain_when_piped_and_leaves_stdout_alone() {
 
 #[test]
 fn the_answer_says_where_the_time_went() {
-    let ran = run("generate -n 6 -s topk:2+ad --json");
+    let ran = run("generate -m toy -n 6 -s topk:2+ad --json");
     let answer = ran.is_fine().json();
     // 6 tokens in 3 forwards; the toy never ends a text, so all are of use.
     assert_eq!((&answer["tokens_per_forward"], &answer["useful_tokens"]), (&json!(2.0), &json!(6)));
@@ -57,15 +57,15 @@ fn the_answer_says_where_the_time_went() {
 
 #[test]
 fn prompts_as_text_and_as_ids() {
-    let text = run_with(&["generate", "Grace Kelly likes", "-n", "3", "--json"], "");
-    let ids = run("generate --prompt-tokens 1,6,18 -n 3 --json");
+    let text = run_with(&["generate", "-m", "toy", "Grace Kelly likes", "-n", "3", "--json"], "");
+    let ids = run("generate -m toy --prompt-tokens 1,6,18 -n 3 --json");
     assert_eq!(text.is_fine().timeless(), ids.is_fine().timeless());
     assert!(text.json()["text"].as_str().unwrap().starts_with("Grace Kelly likes San"));
 }
 
 #[test]
 fn infill_keeps_what_is_given() {
-    let answer = run("generate --tokens M,4,M,11,M,20 --json -s eb:1").is_fine().json();
+    let answer = run("generate -m toy --tokens M,4,M,11,M,20 --json -s eb:1").is_fine().json();
     let tokens: Vec<u64> = serde_json::from_value(answer["tokens"].clone()).unwrap();
     assert_eq!((tokens[1], tokens[3], tokens[5]), (4, 11, 20));
     // Turing's first name is Alan, and what begins with New ends with York.
@@ -74,7 +74,8 @@ fn infill_keeps_what_is_given() {
 
 #[test]
 fn seeds_decide_what_is_drawn() {
-    let draw = |seed: u64| run(&format!("generate -n 24 --temperature 1 --seed {seed}")).is_fine().stdout.clone();
+    let draw =
+        |seed: u64| run(&format!("generate -m toy -n 24 --temperature 1 --seed {seed}")).is_fine().stdout.clone();
     assert_eq!(draw(1), draw(1));
     assert_ne!(draw(1), draw(2));
 }
@@ -89,80 +90,80 @@ fn a_cap_on_forwards_leaves_masks_and_says_so() {
 
 #[test]
 fn nothing_to_do_takes_no_forward() {
-    assert_eq!(run("generate -n 0 --json").is_fine().json()["nfe"], 0);
-    assert_eq!(run("generate --tokens 0,4 --json").is_fine().json()["nfe"], 0);
+    assert_eq!(run("generate -m toy -n 0 --json").is_fine().json()["nfe"], 0);
+    assert_eq!(run("generate -m toy --tokens 0,4 --json").is_fine().json()["nfe"], 0);
 }
 
 #[test]
 fn a_block_larger_than_the_canvas_is_the_canvas() {
-    let whole = run("generate -n 6 --json").is_fine().timeless();
+    let whole = run("generate -m toy -n 6 --json").is_fine().timeless();
     for block in ["6", "1000", "18446744073709551615"] {
-        assert_eq!(run(&format!("generate -n 6 --json --block {block}")).is_fine().timeless(), whole, "{block}");
+        assert_eq!(run(&format!("generate -m toy -n 6 --json --block {block}")).is_fine().timeless(), whole, "{block}");
     }
 }
 
 #[test]
 fn wrong_arguments_are_refused() {
     run("generate -m gpt5").is_refused(&["unknown model `gpt5`", "--model", "`toy`"]);
-    run("generate -s topk:0").is_refused(&["K must be a whole number from 1", "0 was given", "topk:K"]);
-    run("generate -s topk:2+adx").is_refused(&["unknown suffix `+adx`"]);
-    run("generate -s klass+ad").is_refused(&["`klass` has no ranking", "`topk`"]);
-    run("generate -s topk:1+ad@layer=3").is_refused(&["layer 3 was asked for", "layers 0 to 0"]);
-    run("generate --block 0").is_refused(&["block length must be at least 1"]);
-    run("generate --temperature -1").is_refused(&["temperature must be a finite number, 0 or more", "-1"]);
-    run("generate --temperature nan").is_refused(&["temperature", "NaN"]);
-    run("generate --tokens 1,x,M").is_refused(&["`x` in --tokens", "token ids and M"]);
-    run("generate --tokens 1,99").is_refused(&["token 99 at position 1", "0 to 24"]);
-    run("generate --prompt-tokens 1,M").is_refused(&["`M` in --prompt-tokens"]);
-    run("generate --tokens 1 -n 3").is_refused(&["cannot be used with"]);
-    run("generate -n 18446744073709551615").is_refused(&["18446744073709551615 positions"]);
-    run("generate -n 9999999999999").is_refused(&["9999999999999 positions", "shorten it"]);
-    run("generate --prompt-tokens 1,24").is_refused(&["the prompt contains 24, which is the mask", "--tokens"]);
-    run("generate -s dapd:0.5,0.1").is_refused(&["TAU_MIN must be at most TAU_MAX", "0.5"]);
-    run("generate -s hierarchy:0.4,0.9").is_refused(&["LOW must be at most TAU, which is 0.4", "0.9"]);
-    run("generate -n -1").is_refused(&["-1"]);
-    run("generate -s dream:4@origin@alg_temp=0.5").is_refused(&["dream@origin", "alg_temp"]);
+    run("generate -m toy -s topk:0").is_refused(&["K must be a whole number from 1", "0 was given", "topk:K"]);
+    run("generate -m toy -s topk:2+adx").is_refused(&["unknown suffix `+adx`"]);
+    run("generate -m toy -s klass+ad").is_refused(&["`klass` has no ranking", "`topk`"]);
+    run("generate -m toy -s topk:1+ad@layer=3").is_refused(&["layer 3 was asked for", "layers 0 to 0"]);
+    run("generate -m toy --block 0").is_refused(&["block length must be at least 1"]);
+    run("generate -m toy --temperature -1").is_refused(&["temperature must be a finite number, 0 or more", "-1"]);
+    run("generate -m toy --temperature nan").is_refused(&["temperature", "NaN"]);
+    run("generate -m toy --tokens 1,x,M").is_refused(&["`x` in --tokens", "token ids and M"]);
+    run("generate -m toy --tokens 1,99").is_refused(&["token 99 at position 1", "0 to 24"]);
+    run("generate -m toy --prompt-tokens 1,M").is_refused(&["`M` in --prompt-tokens"]);
+    run("generate -m toy --tokens 1 -n 3").is_refused(&["cannot be used with"]);
+    run("generate -m toy -n 18446744073709551615").is_refused(&["18446744073709551615 positions"]);
+    run("generate -m toy -n 9999999999999").is_refused(&["9999999999999 positions", "shorten it"]);
+    run("generate -m toy --prompt-tokens 1,24").is_refused(&["the prompt contains 24, which is the mask", "--tokens"]);
+    run("generate -m toy -s dapd:0.5,0.1").is_refused(&["TAU_MIN must be at most TAU_MAX", "0.5"]);
+    run("generate -m toy -s hierarchy:0.4,0.9").is_refused(&["LOW must be at most TAU, which is 0.4", "0.9"]);
+    run("generate -m toy -n -1").is_refused(&["-1"]);
+    run("generate -m toy -s dream:4@origin@alg_temp=0.5").is_refused(&["dream@origin", "alg_temp"]);
     for sampler in ["p2:4", "threshold-dream:0.9,4"] {
-        run(&format!("generate -n 12 --block 4 -s {sampler}")).is_refused(&["blocks"]);
+        run(&format!("generate -m toy -n 12 --block 4 -s {sampler}")).is_refused(&["blocks"]);
     }
-    run("generate -n 100000").is_refused(&["100000 positions", "shorten it"]);
-    run("generate -n 12 --block 6 -s llada:5").is_refused(&["5 steps cannot be split over 2 blocks"]);
-    run("generate --trace /no/such/folder/t.jsonl").is_refused(&["--trace", "/no/such/folder/t.jsonl"]);
-    run_with(&["generate", "Hello world"], "").is_refused(&["`Hello`", "Lovelace"]);
-    run("generate --dtype q3k").is_refused(&["q3k", "f32, f16, q4k, q6k or q8_0"]);
-    run("generate --cfg 0.5").is_refused(&["--cfg", "checkpoints"]);
-    run("generate --top-p 1.5").is_refused(&["top_p must be above 0 and at most 1", "1.5"]);
-    run("generate --top-k 0").is_refused(&["top_k must be 1 or more"]);
-    run("generate --frobnicate").is_refused(&["--frobnicate"]);
+    run("generate -m toy -n 100000").is_refused(&["100000 positions", "shorten it"]);
+    run("generate -m toy -n 12 --block 6 -s llada:5").is_refused(&["5 steps cannot be split over 2 blocks"]);
+    run("generate -m toy --trace /no/such/folder/t.jsonl").is_refused(&["--trace", "/no/such/folder/t.jsonl"]);
+    run_with(&["generate", "-m", "toy", "Hello world"], "").is_refused(&["`Hello`", "Lovelace"]);
+    run("generate -m toy --dtype q3k").is_refused(&["q3k", "f32, f16, q4k, q6k or q8_0"]);
+    run("generate -m toy --cfg 0.5").is_refused(&["--cfg", "checkpoints"]);
+    run("generate -m toy --top-p 1.5").is_refused(&["top_p must be above 0 and at most 1", "1.5"]);
+    run("generate -m toy --top-k 0").is_refused(&["top_k must be 1 or more"]);
+    run("generate -m toy --frobnicate").is_refused(&["--frobnicate"]);
     run("frobnicate").is_refused(&["frobnicate"]);
 }
 
 #[test]
 fn a_template_keeps_its_text() {
-    let ran = run_with(&["generate", "--template", "Ada [MASK:1] likes [MASK:2] today"], "");
+    let ran = run_with(&["generate", "-m", "toy", "--template", "Ada [MASK:1] likes [MASK:2] today"], "");
     assert_eq!(ran.is_fine().stdout, "Ada Lovelace likes San Diego today\n");
-    run_with(&["generate", "--template", "Ada [MASK:x]"], "").is_refused(&["[MASK:x", "[MASK:4]"]);
-    run_with(&["generate", "--template", "Ada Lovelace"], "").is_refused(&["no gap"]);
+    run_with(&["generate", "-m", "toy", "--template", "Ada [MASK:x]"], "").is_refused(&["[MASK:x", "[MASK:4]"]);
+    run_with(&["generate", "-m", "toy", "--template", "Ada Lovelace"], "").is_refused(&["no gap"]);
 }
 
 #[test]
 fn a_stop_string_cuts_the_text_and_not_the_tokens() {
-    let ran = run_with(&["generate", "-n", "6", "--stop", " San", "--json"], "");
+    let ran = run_with(&["generate", "-m", "toy", "-n", "6", "--stop", " San", "--json"], "");
     let answer = ran.is_fine().json();
     assert_eq!((&answer["text"], answer["tokens"].as_array().unwrap().len()), (&json!("Alan Turing visited"), 6));
 }
 
 #[test]
 fn one_forward_of_the_toy() {
-    let answer = run("probe --tokens M,4,M --json").is_fine().json();
+    let answer = run("probe -m toy --tokens M,4,M --json").is_fine().json();
     // Who is called Turing is called Alan.
     assert_eq!(answer["rows"][0], json!({"position": 0, "token": 0, "confidence": 1.0, "entropy": 0.0}));
     assert_eq!((&answer["layer"], answer["attention"][0].as_array().unwrap().len()), (&json!(0), 2));
-    run("probe --tokens 1,4").is_refused(&["no mask", "--rows all"]);
-    run("probe --tokens M --layer 3").is_refused(&["layer 3", "0 to 0"]);
-    run("probe --tokens M --layer top").is_refused(&["first, middle, last"]);
-    run("probe --tokens M --logits --json").is_refused(&["--logits needs a checkpoint"]);
-    run("probe --tokens M --logits").is_refused(&["--json"]);
-    run("generate --chat").is_refused(&["PROMPT"]);
-    run_with(&["generate", "Ada", "--chat"], "").is_refused(&["no chat template"]);
+    run("probe -m toy --tokens 1,4").is_refused(&["no mask", "--rows all"]);
+    run("probe -m toy --tokens M --layer 3").is_refused(&["layer 3", "0 to 0"]);
+    run("probe -m toy --tokens M --layer top").is_refused(&["first, middle, last"]);
+    run("probe -m toy --tokens M --logits --json").is_refused(&["--logits needs a checkpoint"]);
+    run("probe -m toy --tokens M --logits").is_refused(&["--json"]);
+    run("generate -m toy --chat").is_refused(&["PROMPT"]);
+    run_with(&["generate", "-m", "toy", "Ada", "--chat"], "").is_refused(&["no chat template"]);
 }

@@ -19,6 +19,9 @@ mod mini;
 // `cofill samplers` and the help texts, as snapshots.
 mod texts;
 
+// The models inside the program.
+mod tiny;
+
 // LLaDA and Dream checkpoints from the command line, against the shared goldens.
 mod checkpoints;
 
@@ -33,6 +36,18 @@ mod models;
 
 // `cofill eval`: scores, records, and that batches change nothing.
 mod eval;
+
+// `cofill sweep`: recipes, workers that race and die, Slurm.
+mod sweep;
+
+// `cofill diagnose` and `cofill explain`: tables, files, pages, wrong requests.
+mod diagnose;
+
+// `cofill prompts`, `score` and `data`: the harness's two halves, and its files.
+mod harness;
+
+// `cofill report`: the paper's statistics from its own numbers, and every form of a report.
+mod report;
 
 // The README's console examples, run as they stand there.
 mod readme;

@@ -132,7 +132,7 @@ fn a_beginning_of_text_stands_there_once() {
     qwen.generate(&["-n", "3"]).is_refused(&["position 0 is masked"]);
     assert_eq!(tokens(&["-n", "3", "--bos"], 1), [36]);
     qwen.generate(&["--tokens", "1,M", "--bos"]).is_refused(&["cannot be used with"]);
-    run_with(&["generate", "--bos"], "").is_refused(&["--bos", "toy"]);
+    run_with(&["generate", "-m", "toy", "--bos"], "").is_refused(&["--bos", "toy"]);
     std::fs::remove_file(qwen.0.join("tokenizer.json")).unwrap();
     qwen.generate(&["--prompt-tokens", "1", "--bos"]).is_refused(&["--bos", "tokenizer"]);
 }

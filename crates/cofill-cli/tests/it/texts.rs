@@ -19,7 +19,12 @@ fn every_sampler_as_json() {
 #[test]
 fn help_texts() {
     let models = ["models", "models inspect", "models verify", "models quantise"];
-    for command in ["", "generate", "eval", "select", "probe", "trace", "samplers"].into_iter().chain(models) {
+    let harness = ["prompts", "score", "data", "data check"];
+    let others = ["", "generate", "eval", "select", "probe", "trace", "samplers", "report"];
+    let sweep = ["sweep", "sweep run", "sweep plan", "sweep work", "sweep merge", "sweep submit"];
+    let diagnose = ["diagnose", "diagnose intervention", "diagnose deferral", "diagnose predicates", "explain"];
+    let bench = ["bench", "bench forward", "bench overhead"];
+    for command in others.into_iter().chain(models).chain(harness).chain(sweep).chain(diagnose).chain(bench) {
         let ran = run(&format!("{command} --help"));
         insta::assert_snapshot!(format!("help_{}", command.replace(' ', "_")), ran.is_fine().stdout);
     }

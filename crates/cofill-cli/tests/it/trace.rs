@@ -4,7 +4,7 @@ use std::fs;
 /// Writes a trace of its own and gives its path.
 fn trace(name: &str, options: &str) -> String {
     let path = scratch(name).display().to_string();
-    run(&format!("generate -n 12 {options} --trace {path}")).is_fine();
+    run(&format!("generate -m toy -n 12 {options} --trace {path}")).is_fine();
     path
 }
 
@@ -12,7 +12,7 @@ fn trace(name: &str, options: &str) -> String {
 fn a_replay_needs_no_model_and_ends_where_the_run_did() {
     for sampler in ["topk:2+ad", "p2:6@random@eta=2", "punt", "eb:3@entropy"] {
         let path = trace(&format!("replay-{}.jsonl", sampler.replace(':', "_")), &format!("-s {sampler}"));
-        let run_again = run(&format!("generate -n 12 -s {sampler} --json")).is_fine().json();
+        let run_again = run(&format!("generate -m toy -n 12 -s {sampler} --json")).is_fine().json();
         let replayed = run(&format!("trace replay {path} --json")).is_fine().json();
         for field in ["tokens", "text", "nfe"] {
             assert_eq!(replayed[field], run_again[field], "{sampler}: {field}");
@@ -26,7 +26,7 @@ fn a_replay_needs_no_model_and_ends_where_the_run_did() {
 fn a_replay_shows_what_the_run_showed() {
     let path = trace("shown.jsonl", "-s topk:3+ad");
     let steps = |text: &str| text.lines().filter(|l| l.starts_with("step")).map(String::from).collect::<Vec<_>>();
-    let live = run("generate -n 12 -s topk:3+ad --show");
+    let live = run("generate -m toy -n 12 -s topk:3+ad --show");
     let replayed = run(&format!("trace replay {path}"));
     assert_eq!(steps(&live.stderr), steps(&replayed.stderr));
     assert_eq!(steps(&live.stderr).len(), 4);

@@ -1,0 +1,55 @@
+//! The models inside the program: `tiny-llada` and `tiny-dream`, trained by `tools/train` (their cards: `models/*/README.md`).
+//!
+//! Each is a checkpoint folder like any other, only that its files lie in the program; `files.rs` finds them under paths that
+//! begin with `embedded:`. Without the feature `embedded` there are none.
+
+use std::path::{Path, PathBuf};
+
+/// A folder's files, by name.
+type Files = &'static [(&'static str, &'static [u8])];
+
+macro_rules! folder {
+    ($name:literal) => {
+        (
+            $name,
+            &[
+                folder!($name, "config.json"),
+                folder!($name, "model.safetensors"),
+                folder!($name, "tokenizer.json"),
+                folder!($name, "tokenizer_config.json"),
+            ],
+        )
+    };
+    ($name:literal, $file:literal) => {
+        ($file, include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/", $name, "/", $file)))
+    };
+}
+
+#[cfg(feature = "embedded")]
+const FOLDERS: &[(&str, Files)] = &[folder!("tiny-llada"), folder!("tiny-dream")];
+#[cfg(not(feature = "embedded"))]
+const FOLDERS: &[(&str, Files)] = &[];
+
+const SCHEME: &str = "embedded:";
+
+/// Their names; empty in a build without them.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    FOLDERS.iter().map(|(name, _)| *name)
+}
+
+/// The path under which the files of the model called so are found.
+pub(crate) fn folder(name: &Path) -> Option<PathBuf> {
+    let name = name.to_str()?;
+    names().find(|known| *known == name).map(|known| format!("{SCHEME}{known}").into())
+}
+
+/// A file of an embedded folder: its bytes, or `None` if the folder has none of that name. `Err` if `path` leads to the disk.
+pub(crate) fn file(path: &Path) -> Result<Option<&'static [u8]>, OnDisk> {
+    let folder = path.parent().and_then(Path::to_str).and_then(|folder| folder.strip_prefix(SCHEME)).ok_or(OnDisk)?;
+    let (_, files) = FOLDERS.iter().find(|(name, _)| *name == folder).ok_or(OnDisk)?;
+    Ok(files.iter().find(|(name, _)| path.file_name().is_some_and(|file| file == *name)).map(|(_, bytes)| *bytes))
+}
+
+/// Not one of ours.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct OnDisk;

@@ -1,7 +1,7 @@
 //! Operating points from a table of numbers, such as a paper's appendix: comma-separated values with a first line that names the columns.
 //!
 //! `model,rule,param,task,variant,score,nfe` are needed, in any order; `length`, `n` and others ([`OPTIONAL`]) may be there. Scores and errors are
-//! in percent. [`write`] makes such a table again. What a benchmark leaves unsaid is known here: its length (tokens per forward are length / nfe), and how many questions its
+//! in percent. [`write()`] makes such a table again. What a benchmark leaves unsaid is known here: its length (tokens per forward are length / nfe), and how many questions its
 //! test split has, from which the error of a score follows.
 
 use super::{Error, Point, Points};

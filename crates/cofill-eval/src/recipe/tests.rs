@@ -83,6 +83,8 @@ fn the_papers_recipes() {
     assert_eq!(points("alpha.toml").len(), 6 * 7);
     assert_eq!(points("uncertainty.toml").len(), 2);
     assert_eq!(points("attention-source.toml").len(), 4);
+    // Five tasks instead of four; of the ablations, what is not in the sweep already: 30 strengths, a weight, two layers.
+    assert_eq!(points("mini.toml").len(), 2 * 5 * (16 + 15 + 10 + 9) + 30 + 1 + 2);
     let known = ["main", "klass-dapd", "alpha", "uncertainty", "attention-source", "mini"];
     for file in std::fs::read_dir(folder).unwrap() {
         let path = file.unwrap().path();

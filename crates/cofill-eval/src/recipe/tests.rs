@@ -85,7 +85,9 @@ fn the_papers_recipes() {
     assert_eq!(points("attention-source.toml").len(), 4);
     // Five tasks instead of four; of the ablations, what is not in the sweep already: 30 strengths, a weight, two layers.
     assert_eq!(points("mini.toml").len(), 2 * 5 * (16 + 15 + 10 + 9) + 30 + 1 + 2);
-    let known = ["main", "klass-dapd", "alpha", "uncertainty", "attention-source", "mini"];
+    // Sequential; twelve operating points without and with ADAS; six of them at three more strengths.
+    assert_eq!(points("cards.toml").len(), 2 * 5 * (1 + 24 + 18));
+    let known = ["main", "klass-dapd", "alpha", "uncertainty", "attention-source", "mini", "cards"];
     for file in std::fs::read_dir(folder).unwrap() {
         let path = file.unwrap().path();
         let recipe = Recipe::read(&path).unwrap();

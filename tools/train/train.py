@@ -2,8 +2,10 @@
 
     python3 -m venv .venv-train && .venv-train/bin/pip install -r tools/train/requirements.txt
     cargo build --release
-    .venv-train/bin/python tools/train/train.py --family llada models/tiny-llada
     .venv-train/bin/python tools/train/train.py --family dream models/tiny-dream
+    .venv-train/bin/python tools/train/train.py --family llada models/tiny-llada
+    .venv-train/bin/python tools/train/train.py --family llada models/tiny-llada \\
+        --resume --steps 4500 --line 0.7 --suffix 0.8 --mix 0.7,0.7,2,0.9,0.8
 
 The corpus comes from `cofill mini corpus`, the verdicts on validation answers from `cofill mini check`: tasks are defined once, in
 Rust. Objective: the prompt is kept, every answer token is masked with probability t, and the masked ones are predicted; t is
@@ -13,7 +15,9 @@ noisier steps. Answers are padded with end-of-text to the task's generation leng
 Some of the sequences (`--line`; none of sudoku) instead lose one number per line. With independent masks only one result in six has both of its
 operands in sight, and arithmetic takes hours; this way every line is a fact to learn. A constant that a line of `code` repeats goes
 with its copy, and half of the time so does a result that the next line begins with: otherwise copying is enough, and a model that
-only copies writes `code` from its end, where the value is known, and meets the beginning with a wrong sum. Which tokens are
+only copies writes `code` from its end, where the value is known, and meets the beginning with a wrong sum. `--suffix` turns a
+share of those into what decoding is about to see: every number from some point on is gone. Without it tiny-llada read a result off
+the line below wherever that was possible, chose free constants of `code` that cannot meet, and stayed at 68 %. Which tokens are
 masked depends on where they stand, never on what they are, so the conditional distributions being learned are the same.
 
 Every batch is a function of (seed, step), so `--resume` continues exactly the run that was cut.
@@ -56,6 +60,7 @@ def arguments() -> argparse.Namespace:
     p.add_argument("--batch", type=int, default=64)
     p.add_argument("--mix", default="1,0.9,1.3,1.2,0.9", help=f"shares of {', '.join(TASKS)}")
     p.add_argument("--line", type=float, default=0.6, help="share of sequences that lose one number per line")
+    p.add_argument("--suffix", type=float, default=0.0, help="share of those that lose all numbers from a random one on instead")
     p.add_argument("--examples", type=int, default=60_000, help="per task")
     p.add_argument("--hidden", type=int, default=128)
     p.add_argument("--layers", type=int, default=4)
@@ -208,6 +213,21 @@ def evaluate(model: Model, data: Data, n: int, k: int = 1, split: str = "validat
     return accuracy
 
 
+def suffix(c: Corpus, r: int, n: int, rng: np.random.Generator) -> np.ndarray:
+    """All numbers from a random one of the last three lines on, or some of these; with their copies. [n]"""
+    numbers = np.flatnonzero(c.number[r, :n])
+    lines = np.unique(c.line[r, numbers])
+    late = numbers[c.line[r, numbers] >= lines[-3:][0]]
+    gone = late[rng.integers(len(late)) :]
+    if rng.random() < 0.3:
+        some = gone[rng.random(len(gone)) < rng.random()]
+        gone = some if len(some) > 0 else gone
+    below = c.carried[r, gone]  # not above: what the first of these lines starts from stays known
+    at = np.zeros(n, dtype=bool)
+    at[gone] = at[c.copy[r, gone]] = at[below[below > gone]] = True
+    return at
+
+
 def batch(corpora: list[Corpus], mix: np.ndarray, args: argparse.Namespace, data: Data, step: int):
     """The masked sequences of one step, in two halves by length so that little of them is padding."""
     rng, size = np.random.default_rng([args.seed, step]), args.batch
@@ -227,6 +247,9 @@ def batch(corpora: list[Corpus], mix: np.ndarray, args: argparse.Namespace, data
             c, r, n = corpora[task[b]], row[b], length[b]
             ids[j, :n] = c.ids[r, :n]
             if TASKS[task[b]] not in NO_LINES and rng.random() < args.line:
+                if args.suffix > 0 and rng.random() < args.suffix:
+                    at[j, :n] = suffix(c, r, n, rng)
+                    continue
                 may = rng.permutation(np.flatnonzero(c.number[r, :n]))
                 gone = may[np.unique(c.line[r, may], return_index=True)[1]]
                 at[j, gone] = at[j, c.copy[r, gone]] = True

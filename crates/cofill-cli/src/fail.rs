@@ -31,9 +31,18 @@ impl Fail {
             // Whoever read our answer has seen enough: `cofill samplers | head -3`.
             return ExitCode::SUCCESS;
         }
-        error_line(&format!("{error:#}"));
+        error_line(&with_causes(&error));
         ExitCode::from(code)
     }
+}
+
+/// An error and its causes, each once: many messages already say their cause.
+fn with_causes(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |said, cause| match said.as_str() {
+        "" => cause,
+        _ if said.contains(&cause) => said,
+        _ => format!("{said}: {cause}"),
+    })
 }
 
 /// `error: ...` on stderr, with colour where there is some.

@@ -14,6 +14,7 @@ use cofill_eval::results::{self, Header, Record};
 use cofill_eval::run::{self, BenchTask, Codec, MiniTask, Run, Settings, Task};
 use cofill_eval::tasks::Which;
 use cofill_eval::tasks::bench::{Loaded, Variant};
+use cofill_eval::tasks::mini::{Example, Mini, Split};
 use cofill_eval::wrapper::{Specials, Wrapper};
 use cofill_model::{Checkpoint, Keep, Tokenizer};
 use serde_json::{Map, Value, json};
@@ -23,6 +24,19 @@ use std::ops::Range;
 const MINI_LIMIT: usize = 500;
 /// How many can be asked. There are more, but drawing until nothing new comes would take hours.
 const MINI_MOST: usize = 100_000;
+
+/// The first `limit` prompts of a mini task's split.
+pub(crate) fn mini_examples(task: Mini, split: Split, corpus_seed: u64, limit: usize) -> Done<Vec<Example>> {
+    if limit > MINI_MOST {
+        let problem = format!("{task} has only {MINI_MOST} prompts to ask, and limit is {limit}");
+        return Err(Fail::request(format!("{problem}; lower --limit")));
+    }
+    let examples: Vec<Example> = task.distinct(split, corpus_seed).take(limit).collect();
+    match examples.len() < limit {
+        true => Err(Fail::request(format!("{task} has only {} {split} prompts; lower --limit", examples.len()))),
+        false => Ok(examples),
+    }
+}
 
 /// A task with everything it asks and judges with.
 pub(crate) enum Asked {
@@ -36,15 +50,7 @@ impl Asked {
         match point.task {
             Which::Mini(task) => {
                 let limit = point.limit.unwrap_or(MINI_LIMIT);
-                if limit > MINI_MOST {
-                    let problem = format!("{task} has only {MINI_MOST} prompts to ask, and limit is {limit}");
-                    return Err(Fail::request(format!("{problem}; lower --limit")));
-                }
-                let examples: Vec<_> = task.distinct(point.split, point.corpus_seed).take(limit).collect();
-                if examples.len() < limit {
-                    let (n, split) = (examples.len(), point.split);
-                    return Err(Fail::request(format!("{task} has only {n} {split} prompts; lower --limit")));
-                }
+                let examples = mini_examples(task, point.split, point.corpus_seed, limit)?;
                 Ok(Asked::Mini(MiniTask { task, examples }))
             }
             Which::Bench(task) => {

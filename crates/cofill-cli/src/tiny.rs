@@ -12,8 +12,13 @@ pub(crate) const PROMPT: &str = "Gus has 10 books, doubles, wins 1, gets 5, gets
 #[cfg(feature = "embedded")]
 pub(crate) const TRY: &str = "Try:
   cofill generate \"Gus has 10 books, doubles, wins 1, gets 5, gets 4, drops 3. How many books?\" --show
-  cofill generate \"Gus has 3 apples, wins 1, loses 2, gets 3, buys 1, loses 1. How many apples?\" -s topk:8
-  cofill generate \"Gus has 3 apples, wins 1, loses 2, gets 3, buys 1, loses 1. How many apples?\" -s topk:8+ad";
+  cofill generate -s topk:4 --template \"Fill the gaps:
+[MASK:1]*[MASK:1]*[MASK:1]=[MASK:1]
+[MASK:1]*4*[MASK:1]=24
+[MASK:1]+6+[MASK:1]=13
+4*2*[MASK:1]=8
+[MASK:1]+[MASK:1]+[MASK:1]=[MASK:1]\"
+and the same with -s topk:4+ad";
 #[cfg(not(feature = "embedded"))]
 pub(crate) const TRY: &str = "Try:
   cofill generate -m toy -n 6 -s topk:2 --show

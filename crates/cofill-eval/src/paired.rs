@@ -13,7 +13,7 @@
 
 use crate::bootstrap::{Bootstrap, Estimate, LEVEL};
 use crate::matched::LOW_NFE;
-use crate::points::{BASE, Key, Point, Points};
+use crate::points::{BASE, Key, Outcome, Point, Points};
 use serde::Serialize;
 
 /// How far apart, as a share of the base point's NFE, points may lie that McNemar's test compares.
@@ -82,14 +82,21 @@ pub fn paired(points: &Points, variant: &str, bootstrap: Bootstrap) -> Vec<Paire
 fn test(base: &Point, curve: &[&Point], bootstrap: Bootstrap) -> Option<Paired> {
     let mut curve: Vec<&Point> = curve.iter().copied().filter(|point| same_questions(base, point)).collect();
     curve.sort_by(|a, b| a.nfe.total_cmp(&b.nfe));
-    let above = curve.iter().position(|point| point.nfe >= base.nfe)?;
-    let below = if curve[above].nfe == base.nfe { above } else { above.checked_sub(1)? };
-    let (low, high) = (curve[below], curve[above]);
-    let share = if high.nfe > low.nfe { (base.nfe - low.nfe) / (high.nfe - low.nfe) } else { 0.0 };
-    let outcomes = base.outcomes.iter().zip(low.outcomes.iter().zip(&high.outcomes));
-    let gains: Vec<f64> = outcomes
-        .map(|(base, (low, high))| 100.0 * (low.score + share * (high.score - low.score) - base.score))
-        .collect();
+    // Points with the same NFE count as one with their mean score, as in the matched curve.
+    let knots: Vec<&[&Point]> = curve.chunk_by(|a, b| a.nfe == b.nfe).collect();
+    let nfe = |knot: usize| knots[knot][0].nfe;
+    let above = knots.iter().position(|knot| knot[0].nfe >= base.nfe)?;
+    let below = if nfe(above) == base.nfe { above } else { above.checked_sub(1)? };
+    let share = if above > below { (base.nfe - nfe(below)) / (nfe(above) - nfe(below)) } else { 0.0 };
+    let score = |knot: usize, question: usize| {
+        let scores = knots[knot].iter().map(|point| point.outcomes[question].score);
+        scores.sum::<f64>() / knots[knot].len() as f64
+    };
+    let gain = |(i, base): (usize, &Outcome)| {
+        let (low, high) = (score(below, i), score(above, i));
+        100.0 * (low + share * (high - low) - base.score)
+    };
+    let gains: Vec<f64> = base.outcomes.iter().enumerate().map(gain).collect();
     let mean = |drawn: &[usize]| drawn.iter().map(|&i| gains[i]).sum::<f64>() / drawn.len() as f64;
     let replicates = bootstrap.replicates(gains.len(), mean);
     let interval = replicates.interval(LEVEL)?;
@@ -169,8 +176,8 @@ pub fn holm(p: &[f64]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::points::ADAS;
     use crate::points::tests::point;
-    use crate::points::{ADAS, Outcome};
     use proptest::prelude::*;
 
     fn answered(sampler: (&str, &str, &str), nfe: f64, scores: &[f64]) -> Point {
@@ -211,6 +218,20 @@ mod tests {
         assert_eq!(test.gain.value, crate::matched::matched(&points, ADAS).gains[0].gain);
         assert!(test.gain.interval.low >= -50.0 && test.gain.interval.high <= 50.0 && test.p_bootstrap > 0.3);
         assert_eq!(test.mcnemar, None, "the nearest point is a quarter away");
+    }
+
+    #[test]
+    fn equal_costs_count_once() {
+        // Two points at 3 forwards have one and three right: on average 1, ½, ½, 0. A third of the way to 6, where all are right, that is
+        // 1, ⅔, ⅔, ⅓: two thirds on average, against ½ of the base.
+        let base = answered(("eb", "1", BASE), 4.0, &[1.0, 0.0, 0.0, 1.0]);
+        let one = answered(("eb", "3", ADAS), 3.0, &[1.0, 0.0, 0.0, 0.0]);
+        let other = answered(("eb", "2", ADAS), 3.0, &[1.0, 1.0, 1.0, 0.0]);
+        let high = answered(("eb", "1", ADAS), 6.0, &[1.0; 4]);
+        let points = Points::new(vec![base, one, other, high]).unwrap();
+        let gain = paired(&points, ADAS, Bootstrap::default())[0].gain.value;
+        assert!((gain - 100.0 / 6.0).abs() < 1e-9, "{gain}");
+        assert!((gain - crate::matched::matched(&points, ADAS).gains[0].gain).abs() < 1e-9);
     }
 
     #[test]

@@ -187,20 +187,35 @@ impl Figure {
 
     /// Width and height in pixels.
     pub fn size(&self) -> (u32, u32) {
+        let heights: u32 = self.rows.iter().map(|row| self.legend(row) + self.panel.1).sum();
+        (self.room() + 2 * MARGIN, TITLE + heights + MARGIN)
+    }
+
+    /// Width between the margins: of the panels, or of a title that is wider.
+    fn room(&self) -> u32 {
+        // Letters have no width before the font is there.
+        font();
         let columns = self.rows.iter().map(|row| row.panels.len()).max().unwrap_or(0).max(1) as u32;
-        (columns * self.panel.0 + 2 * MARGIN, TITLE + self.rows.len() as u32 * (self.panel.1 + LEGEND) + MARGIN)
+        (columns * self.panel.0).max(panel::width(&self.title, 26).unsigned_abs())
+    }
+
+    /// The height of a row's legend.
+    fn legend(&self, row: &Row) -> u32 {
+        LEGEND + panel::more_lines(row, self.room() as i32).unsigned_abs()
     }
 
     fn paint<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>) -> Painted<DB> {
         area.fill(&WHITE)?;
         panel::text(area, &self.title, (MARGIN as i32, 14), panel::Letters::Title)?;
-        for (i, row) in self.rows.iter().enumerate() {
-            let top = (TITLE + i as u32 * (self.panel.1 + LEGEND)) as i32;
-            panel::legend(area, row, (MARGIN as i32, top))?;
+        let mut top = TITLE as i32;
+        for row in &self.rows {
+            panel::legend(area, row, (MARGIN as i32, top), self.room() as i32)?;
+            top += self.legend(row) as i32;
             for (j, panel) in row.panels.iter().enumerate() {
                 let left = (MARGIN + j as u32 * self.panel.0) as i32;
-                panel.paint(area, (left, top + LEGEND as i32), self.panel)?;
+                panel.paint(area, (left, top), self.panel)?;
             }
+            top += self.panel.1 as i32;
         }
         area.present()
     }

@@ -163,10 +163,11 @@ impl Points {
         self.ordered(&RULES, |point| &point.rule)
     }
 
-    /// Every variant but the base, in order.
+    /// Every variant but the base: the paper's, then the others by strength.
     pub fn variants(&self) -> Vec<String> {
         let mut variants = self.ordered(&VARIANTS, |point| &point.variant);
         variants.retain(|variant| variant != BASE);
+        variants.sort_by(|a, b| strength(a).total_cmp(&strength(b)));
         variants
     }
 
@@ -192,6 +193,12 @@ fn distinct(points: &[Point], of: impl Fn(&Point) -> &String) -> Vec<String> {
         }
     }
     names
+}
+
+/// Where a discount stands among others.
+fn strength(variant: &str) -> f64 {
+    let alpha = variant.strip_prefix("ad:").and_then(|rest| rest.split('@').next()?.parse().ok());
+    if variant == ADAS { -1.0 } else { alpha.unwrap_or(f64::INFINITY) }
 }
 
 /// How the paper calls a rule.
@@ -332,6 +339,13 @@ pub(crate) mod tests {
         );
         assert_eq!(points.discounted_rules(), ["eb", "topk"]);
         assert_eq!(points.curves().len(), 4);
+    }
+
+    #[test]
+    fn discounts_come_by_strength_after_the_papers() {
+        let variants = ["ad:10", "ad:5", "ad:40@layer=first", ADAS, BASE];
+        let points = variants.map(|variant| point(("topk", "4", variant), 1.0, 1.0));
+        assert_eq!(Points::new(points.into()).unwrap().variants(), [ADAS, "ad:5", "ad:10", "ad:40@layer=first"]);
     }
 
     #[test]

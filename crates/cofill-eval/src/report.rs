@@ -1,8 +1,9 @@
 //! A report: operating points compared, summed up, and printed in every form that a paper or a page needs.
 //!
-//! [`Report::new`] computes; everything below prints and computes nothing: [`document`] says which tables there are, [`markdown`] and [`html`]
-//! write them, [`latex`] has the paper's layout, [`figures`] its figures. The JSON form is the report itself.
+//! [`Report::new`] computes, with [`ablation`]; everything else below prints and computes nothing: [`document`] says which tables there
+//! are, [`markdown`] and [`html`] write them, [`latex`] has the paper's layout, [`figures`] its figures. The JSON form is the report itself.
 
+pub mod ablation;
 pub mod document;
 pub mod figures;
 pub mod html;
@@ -11,12 +12,13 @@ pub mod markdown;
 
 use crate::aup::aup;
 use crate::bootstrap::Bootstrap;
-use crate::matched::{Gain, Matched, Summary, matched};
+use crate::matched::{Gain, LOW_NFE, Matched, Summary, matched};
 use crate::paired::{Paired, paired};
 use crate::pareto::front;
 use crate::plot;
 use crate::points::table::quoted;
-use crate::points::{Key, Points, rule_name, table};
+use crate::points::{BASE, Key, Point, Points, rule_name, table};
+use ablation::{Ablation, ablations};
 use serde::Serialize;
 
 /// The form of the JSON; another number is another form.
@@ -33,6 +35,8 @@ pub struct Report {
     pub points: Points,
     /// Every discount against the base; the paper's first.
     pub comparisons: Vec<Comparison>,
+    /// One setting of the discount varied: its strength, its layer, its weight.
+    pub ablations: Vec<Ablation>,
     /// Every curve's accuracy under parallelism.
     pub aup: Vec<Area>,
     /// What nobody beats, by model and task.
@@ -133,11 +137,17 @@ impl Report {
             cofill_report: VERSION,
             bootstrap,
             comparisons: comparisons.filter(|comparison| !comparison.is_empty()).collect(),
+            ablations: ablations(&points),
             aup: areas(&points),
             pareto: fronts(&points),
             warnings: warnings(&points),
             points,
         }
+    }
+
+    /// Without discount, and with the one that figures and detailed tables show: the paper's, or else the first there is.
+    fn shown(&self) -> Vec<String> {
+        std::iter::once(BASE.to_owned()).chain(self.points.variants().into_iter().next()).collect()
     }
 
     /// The report as JSON.
@@ -265,24 +275,45 @@ fn fronts(points: &Points) -> Vec<Front> {
     fronts
 }
 
-/// Points of one curve that were not asked equally many questions, most likely because a run was interrupted.
+/// Gains for which base and discount were not asked equally many questions. A sweep may ask so; an interrupted run looks the same.
 fn warnings(points: &Points) -> Vec<String> {
     let mut warnings = Vec::new();
     for model in points.models() {
         for task in points.tasks() {
-            let here = || points.all().iter().filter(|point| point.model == model && point.task == task);
-            let most = here().filter_map(|point| point.n).max().unwrap_or(0);
-            let short = here().filter(|point| point.n.is_some_and(|n| n < most));
-            let short: Vec<String> = short.map(|p| format!("{} {}", p.sampler(), p.n.unwrap_or(0))).collect();
-            if !short.is_empty() {
-                let list = short.join(", ");
-                warnings.push(format!(
-                    "{model} on {task}: {most} questions, but {list}; continue these runs with `cofill eval --resume`"
-                ));
+            let here = |point: &&Point| point.model == model && point.task == task && point.variant == BASE;
+            let mut uneven = Vec::new();
+            for base in points.all().iter().filter(here) {
+                for variant in points.variants() {
+                    let curve = points.curve(Key { variant: &variant, ..base.key() });
+                    let other = |point: &&Point| point.n.is_some_and(|n| base.n.is_some_and(|base| base != n));
+                    let other = neighbours(base, &curve).into_iter().filter(other);
+                    uneven.extend(other.map(|point| format!("{} with {}", asked(base), asked(point))));
+                }
+            }
+            if !uneven.is_empty() {
+                let list = uneven.join(", ");
+                warnings.push(format!("{model} on {task}: gains compare different numbers of questions: {list}"));
             }
         }
     }
     warnings
+}
+
+/// The points of a curve between which the score at the NFE of `base` is interpolated for its matched gain; none if it has no such gain.
+fn neighbours<'a>(base: &Point, curve: &[&'a Point]) -> Vec<&'a Point> {
+    let below = curve.iter().map(|point| point.nfe).filter(|nfe| *nfe <= base.nfe).max_by(f64::total_cmp);
+    let above = curve.iter().map(|point| point.nfe).filter(|nfe| *nfe >= base.nfe).min_by(f64::total_cmp);
+    match (below, above) {
+        (Some(below), Some(above)) if base.tokens_per_forward >= LOW_NFE => {
+            // At a knot, below and above are the same.
+            curve.iter().copied().filter(|point| point.nfe == below || point.nfe == above).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn asked(point: &Point) -> String {
+    format!("{} ({})", point.sampler(), point.n.unwrap_or(0))
 }
 
 #[cfg(test)]

@@ -174,9 +174,8 @@ impl Sweep {
         let before = planned.units.len();
         planned.units.extend(unit::cut(&planned.what, planned.docs()..docs, size));
         let added = planned.units.len() - before;
-        // Folders may have moved since: the last plan knows where they are.
-        let moved = (&planned.point.models, &planned.point.data) != (&point.models, &point.data);
-        if is_new || added > 0 || moved {
+        // What does not decide records may change: folders move, a batch was too large. The last plan knows best.
+        if is_new || added > 0 || planned.point != *point {
             planned.point = point.clone();
             let text = serde_json::to_vec_pretty(&planned).map_err(std::io::Error::from).map_err(Error::io(&path))?;
             replace(&path, &text)?;

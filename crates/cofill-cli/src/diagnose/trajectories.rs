@@ -5,17 +5,17 @@ use crate::fail::{Done, Fail, warning_line};
 use crate::model::{DEFAULT, KeepArgs, NAMES, checkpoint};
 use crate::probe::parse_layer;
 use crate::progress::Progress;
-use crate::setup::Text;
+use crate::setup::{Text, mini_examples};
 use cofill::adas::DEFAULT_ALPHA;
 use cofill::{Denoiser, Layers, TokenId};
-use cofill_eval::diagnose::report::Folder;
+use cofill_eval::diagnose::report::{Folder, Report};
 use cofill_eval::diagnose::state::{Heads, Plan, Scope, State, Steps, states};
 use cofill_eval::diagnose::{Setting, deferral as deferred, intervention as intervened};
 use cofill_eval::run::{self, Question};
 use cofill_eval::tasks::Which;
 use cofill_eval::tasks::bench::{Loaded, Prompts, Variant};
 use cofill_eval::tasks::mini::predicates::GAP;
-use cofill_eval::tasks::mini::{Form, Mini, Split};
+use cofill_eval::tasks::mini::{Example, Form, Mini, Split};
 use cofill_model::{AttentionRow, Model};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -126,27 +126,44 @@ pub(crate) fn intervention(args: &InterventionArgs) -> Done {
     let heads = if args.heads { Heads::Apart } else { Heads::Mean };
     let plan = args.states.plan(scope, heads)?;
     let (settings, folder) = args.states.gather("intervention", &plan, &args.output)?;
-    args.output.finish(&intervened::report(&settings, &args.output.bootstrap()), folder)
+    let mut report = intervened::report(&settings, &args.output.bootstrap());
+    say_how(&mut report, &plan);
+    args.output.finish(&report, folder)
 }
 
 pub(crate) fn deferral(args: &DeferralArgs) -> Done {
     let plan = args.states.plan(Scope::CoSelected, Heads::Mean)?;
     let (settings, folder) = args.states.gather("deferral", &plan, &args.output)?;
-    args.output.finish(&deferred::report(&settings, &args.output.bootstrap()), folder)
+    let mut report = deferred::report(&settings, &args.output.bootstrap());
+    say_how(&mut report, &plan);
+    args.output.finish(&report, folder)
+}
+
+/// Adds to tables what they do not say by themselves: of two runs, which is which.
+fn say_how(report: &mut Report, Plan { k, layers, scope, alpha, .. }: &Plan) {
+    let scope = match scope {
+        Scope::CoSelected => "the other co-selected positions",
+        Scope::All => "all other masks",
+    };
+    let how =
+        format!("Attention: layer {layers}, mean of its heads. Decode: Top-{k}. Compared: {scope}. alpha = {alpha}.");
+    report.latex.insert_str(0, &format!("% {how}\n"));
+    report.notes.push(how);
 }
 
 /// Questions of one kind.
 struct Asked {
     name: String,
     length: usize,
-    questions: Vec<Question>,
+    /// With their numbers.
+    questions: Vec<(usize, Question)>,
     is_bench: bool,
 }
 
 impl Asked {
     /// Masks on the canvas of the longest question.
     fn masks(&self) -> usize {
-        let masks = |question: &Question| match question.form {
+        let masks = |(_, question): &(usize, Question)| match question.form {
             Form::Continue => self.length,
             Form::Infill => question.prompt.matches(GAP).count(),
         };
@@ -214,7 +231,7 @@ impl StateArgs {
         let Subject { name, model, text } = subject;
         let progress = Progress::measuring(asked.questions.len(), format!("{} {name}", asked.name));
         let mut all = Vec::new();
-        for (doc, question) in asked.questions.iter().enumerate() {
+        for &(doc, ref question) in &asked.questions {
             let canvas = question.canvas(asked.length, bos, model.mask_id(), text).map_err(|error| match error {
                 run::Error::Decode(error) => Fail::from(error),
                 error => Fail::Request(error.into()),
@@ -243,14 +260,17 @@ impl StateArgs {
         }
     }
 
+    /// The tasks that were named, or those of the models inside the program.
+    fn tasks(&self) -> Vec<Which> {
+        match (self.tasks.is_empty(), &self.prompts) {
+            (true, None) => [Mini::Chain, Mini::Sums, Mini::Code, Mini::Sudoku].map(Which::Mini).to_vec(),
+            _ => self.tasks.clone(),
+        }
+    }
+
     fn asked(&self) -> Done<Vec<Asked>> {
         let mut all = Vec::new();
-        let default = [Mini::Chain, Mini::Sums, Mini::Code, Mini::Sudoku].map(Which::Mini);
-        let tasks = match (self.tasks.is_empty(), &self.prompts) {
-            (true, None) => &default[..],
-            _ => &self.tasks[..],
-        };
-        for &task in tasks {
+        for task in self.tasks() {
             let length = self.length.map_or(task.length(), |length| length as usize);
             let (questions, is_bench) = match task {
                 Which::Mini(mini) => (self.mini(mini)?, false),
@@ -276,41 +296,31 @@ impl StateArgs {
         Ok(all)
     }
 
-    fn mini(&self, task: Mini) -> Done<Vec<Question>> {
-        let limit = self.limit as usize;
-        let question =
-            |example: cofill_eval::tasks::mini::Example| Question { prompt: example.prompt, form: task.form() };
-        let questions: Vec<Question> = task.distinct(self.split, self.corpus_seed).take(limit).map(question).collect();
-        match questions.len() < limit {
-            true => {
-                let (n, split) = (questions.len(), self.split);
-                Err(Fail::request(format!("{task} has only {n} {split} prompts; lower --limit")))
-            }
-            false => Ok(questions),
-        }
+    fn mini(&self, task: Mini) -> Done<Vec<(usize, Question)>> {
+        let examples = mini_examples(task, self.split, self.corpus_seed, self.limit as usize)?;
+        let question = |example: Example| Question { prompt: example.prompt, form: task.form() };
+        Ok(examples.into_iter().map(question).enumerate().collect())
     }
 
-    fn bench(&self, loaded: &Loaded, prompts: &Prompts<'_>) -> Done<Vec<Question>> {
-        let docs = 0..loaded.docs().min(self.limit as usize);
-        let question =
-            |doc: usize| -> Done<Question> { Ok(Question { prompt: prompts.prompt(doc)?, form: Form::Continue }) };
-        docs.map(question).collect()
+    fn bench(&self, loaded: &Loaded, prompts: &Prompts<'_>) -> Done<Vec<(usize, Question)>> {
+        let question = |doc| Ok((doc, Question { prompt: prompts.prompt(doc)?, form: Form::Continue }));
+        loaded.balanced(self.limit as usize).into_iter().map(question).collect()
     }
 
     /// Lines of `--prompts`.
-    fn own(&self, text: &str) -> Done<Vec<Question>> {
+    fn own(&self, text: &str) -> Done<Vec<(usize, Question)>> {
         #[derive(Deserialize)]
         struct Given {
             prompt: String,
         }
         let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-        let question = |(n, line): (usize, &str)| -> Done<Question> {
+        let question = |(n, line): (usize, &str)| -> Done<(usize, Question)> {
             let given: Given = serde_json::from_str(line).map_err(|error| {
                 Fail::request(format!("--prompts, line {}: {error}; expected {{\"prompt\":\"..\"}}", n + 1))
             })?;
-            Ok(Question { prompt: given.prompt, form: Form::Continue })
+            Ok((n, Question { prompt: given.prompt, form: Form::Continue }))
         };
-        let questions: Vec<Question> = lines.take(self.limit as usize).map(question).collect::<Done<_>>()?;
+        let questions: Vec<(usize, Question)> = lines.take(self.limit as usize).map(question).collect::<Done<_>>()?;
         match questions.is_empty() {
             true => Err(Fail::request("--prompts has no lines; write a {\"prompt\":\"..\"} on each")),
             false => Ok(questions),
@@ -324,7 +334,7 @@ impl StateArgs {
             Steps::Given(steps) => json!(steps),
         };
         let what = [
-            ("tasks", json!(self.tasks.iter().map(|task| task.name()).collect::<Vec<_>>())),
+            ("tasks", json!(self.tasks().iter().map(|task| task.name()).collect::<Vec<_>>())),
             ("prompts", json!(self.prompts)),
             ("models", fingerprints(&self.models)?),
             ("dtype", json!(self.keep.dtype())),

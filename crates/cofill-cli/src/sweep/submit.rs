@@ -63,6 +63,10 @@ pub(crate) fn run(args: &Args) -> Done {
     let shards = (args.shards as usize).min(units).max(1);
     let folder = Folder::new(&args.dir, shards, args.lease)?;
     let mut table = Table::new(&watch);
+    if let Some(job) = folder.left_behind()? {
+        tell(&format!("job {} is still in the queue: following it", job.id));
+        follow(&job, &mut watch, &mut table, Duration::from_secs(args.poll))?;
+    }
     let mut open = unfinished(&watch, shards);
     let mut submitted = 0;
     while !open.is_empty() {
@@ -70,6 +74,7 @@ pub(crate) fn run(args: &Args) -> Done {
             return Err(folder.gave_up(&open, submitted));
         }
         let job = slurm::submit(&folder.script, &folder.logs, &open, &args.options)?;
+        folder.remember(&job)?;
         submitted += 1;
         tell(&format!("job {}: {}, logs in `{}`", job.id, count(open.len(), "shard"), folder.logs.display()));
         follow(&job, &mut watch, &mut table, Duration::from_secs(args.poll))?;
@@ -144,6 +149,8 @@ fn failure(job: &Job, open: &[usize]) -> String {
 struct Folder {
     logs: PathBuf,
     script: PathBuf,
+    /// The last job's id.
+    job: PathBuf,
 }
 
 impl Folder {
@@ -159,7 +166,19 @@ impl Folder {
             quote(&dir),
         );
         std::fs::write(&script, text)?;
-        Ok(Folder { logs, script })
+        let job = logs.join("job");
+        Ok(Folder { logs, script, job })
+    }
+
+    fn remember(&self, job: &Job) -> Done<()> {
+        Ok(std::fs::write(&self.job, &job.id)?)
+    }
+
+    /// The job of an interrupted submission, while it is in the queue: a second one would only wait for its units.
+    fn left_behind(&self) -> Done<Option<Job>> {
+        let Ok(id) = std::fs::read_to_string(&self.job) else { return Ok(None) };
+        let job = Job { id: id.trim().into() };
+        Ok(matches!(job.queue()?, Queue::Waiting(_)).then_some(job))
     }
 
     /// The end of the last log says more than we could.

@@ -20,7 +20,14 @@ fn examples() -> Vec<Example> {
             (line, true) if line.starts_with("$ ") => {
                 examples.push(Example { command: line[2..].into(), shown: Vec::new() });
             }
-            (line, true) => examples.last_mut().expect("a command comes first").shown.push(line.into()),
+            (line, true) => {
+                let Example { command, shown } = examples.last_mut().expect("a command comes first");
+                // An open quote goes on in the next line.
+                match command.matches('"').count() % 2 {
+                    1 => *command += &format!("\n{line}"),
+                    _ => shown.push(line.into()),
+                }
+            }
             _ => {}
         }
     }

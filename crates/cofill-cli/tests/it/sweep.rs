@@ -25,6 +25,13 @@ impl Folder {
         std::fs::write(self.0.join("recipe.toml"), text).unwrap();
     }
 
+    fn edit(&self, old: &str, new: &str) {
+        let path = self.0.join("recipe.toml");
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.contains(old), "{text}");
+        std::fs::write(&path, text.replace(old, new)).unwrap();
+    }
+
     /// `cofill sweep LINE`, with `RECIPE` and `DIR` for ours; another word after DIR is another folder.
     fn sweep(&self, line: &str) -> Ran {
         run(&self.line(line))
@@ -111,7 +118,7 @@ fn more_points_run_only_what_is_missing() {
         "cofill sweep work",
     ]);
     assert_eq!(folder.sweep("work DIR").is_fine().stdout, "2 units done, 6 prompts\n");
-    // A grid point, then more prompts of both, then a task.
+    // A grid point, then more prompts of both, then another sampler, then a task.
     folder.recipe("\"topk:{4,8}\"", 6);
     let planned = folder.sweep("plan RECIPE DIR --unit 3");
     assert!(planned.is_fine().stdout.contains("2 points, 1 of them new; 2 units added"), "{planned}");
@@ -122,10 +129,29 @@ fn more_points_run_only_what_is_missing() {
     folder.sweep("plan RECIPE DIR --unit 3").is_fine();
     assert_eq!(folder.sweep("work DIR").is_fine().stdout, "2 units done, 2 prompts\n");
     assert_eq!(folder.sweep("work DIR").is_fine().stdout, "0 units done, 0 prompts\n");
+    folder.recipe("\"topk:{4,8}\", \"eb:1\"", 7);
+    folder.sweep("plan RECIPE DIR --unit 3").is_fine();
+    assert_eq!(folder.sweep("work DIR").is_fine().stdout, "3 units done, 7 prompts\n");
+    folder.edit("\"sudoku\"", "\"sudoku\", \"predicates\"");
+    let planned = folder.sweep("plan RECIPE DIR --unit 3");
+    assert!(planned.is_fine().stdout.contains("6 points, 3 of them new; 9 units added"), "{planned}");
+    assert_eq!(folder.sweep("work DIR").is_fine().stdout, "9 units done, 21 prompts\n");
     folder.sweep("merge DIR").is_fine();
     // As if it had been planned at once.
     folder.sweep("run RECIPE DIR-at-once").is_fine();
     assert_eq!(folder.results("DIR"), folder.results("DIR-at-once"));
+}
+
+/// What does not decide results can be corrected: here a card that is not there.
+#[test]
+fn a_second_plan_corrects_the_first() {
+    let folder = Folder::new("corrected", "\"topk:8\"", 2);
+    folder.edit("batch = 2", "device = \"cuda\"");
+    folder.sweep("plan RECIPE DIR").is_fine();
+    assert_ne!(folder.sweep("work DIR").code, 0);
+    folder.edit("device = \"cuda\"", "batch = 1");
+    folder.sweep("plan RECIPE DIR").is_fine();
+    assert_eq!(folder.sweep("work DIR").is_fine().stdout, "1 unit done, 2 prompts\n");
 }
 
 #[test]
@@ -151,7 +177,7 @@ fn two_workers_racing_do_each_unit_once() {
 /// Three workers on one folder, one of them killed without warning twenty times and replaced: as if nothing had happened.
 #[test]
 fn killed_workers_lose_and_double_nothing() {
-    let folder = Folder::new("kills", "\"topk:{2,4}{,+ad}\"", 45);
+    let folder = Folder::new("kills", "\"topk:{2,4}{,+ad}\"", 60);
     folder.sweep("run RECIPE DIR-undisturbed").is_fine();
     folder.sweep("plan RECIPE DIR --unit 3").is_fine();
     let mut workers: Vec<Child> = (0..3).map(|_| folder.spawn("work DIR")).collect();
@@ -175,7 +201,7 @@ fn killed_workers_lose_and_double_nothing() {
         let output = worker.wait_with_output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
-    assert!(kills > 10, "only {kills} kills: the sweep is too short to be disturbed");
+    assert!(kills > 15, "only {kills} kills: the sweep is too short to be disturbed");
     folder.sweep("merge DIR").is_fine();
     assert_eq!(folder.results("DIR"), folder.results("DIR-undisturbed"));
     let parts = std::fs::read_dir(folder.0.join("DIR/parts")).unwrap().count();
@@ -302,6 +328,21 @@ fn a_job_array_is_followed_and_failed_shards_are_submitted_again() {
     assert!(submitted.contains("--array=0,1,2") && submitted.contains("--partition=gpu --time=1:00:00"), "{submitted}");
     folder.sweep("run RECIPE DIR-here").is_fine();
     assert_eq!(folder.results("DIR"), folder.results("DIR-here"));
+
+    // A job that an interrupted submission left behind is followed before another is submitted.
+    folder.sweep("plan RECIPE DIR-left").is_fine();
+    std::fs::create_dir_all(folder.0.join("DIR-left/slurm")).unwrap();
+    std::fs::write(folder.0.join("DIR-left/slurm/job"), "77").unwrap();
+    let task = folder.0.join("77.0.running");
+    std::fs::write(&task, "").unwrap();
+    let ends = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(2));
+        std::fs::remove_file(task).unwrap();
+    });
+    let ran = submit("submit DIR-left --slurm --poll 1", &path);
+    ends.join().unwrap();
+    let said = ["job 77 is still in the queue: following it", "job 44: 2 shards"].map(|said| ran.stderr.find(said));
+    assert!(ran.is_fine().stdout.lines().count() == 2 && said[0].is_some() && said[0] < said[1], "{ran}");
 
     // Nothing to do is no job; a cluster that never works is given up on, with what it said.
     submit("submit DIR --slurm", &path).is_fine();

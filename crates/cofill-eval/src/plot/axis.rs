@@ -16,7 +16,7 @@ pub struct Axis {
 pub enum Scale {
     /// Equal differences are equally far apart.
     Linear,
-    /// Equal ratios are; ticks at powers of two.
+    /// Equal ratios are; ticks at powers of two, or linear ones when there are fewer than two.
     Log2,
     /// Linear, with ticks at these values and these names at them.
     Named(Vec<(f64, String)>),
@@ -67,16 +67,22 @@ impl Axis {
             Scale::Named(ticks) => ticks.clone(),
             Scale::Log2 => {
                 let powers = low.log2().ceil() as i32..=high.log2().floor() as i32;
-                powers.map(|power| (f64::from(power).exp2(), name(f64::from(power).exp2()))).collect()
+                let powers: Vec<f64> = powers.map(|power| f64::from(power).exp2()).collect();
+                match powers.len() {
+                    0 | 1 => linear(low, high),
+                    _ => powers.into_iter().map(|power| (power, name(power))).collect(),
+                }
             }
-            Scale::Linear => {
-                let step = step(high - low);
-                // An end that is a multiple of the step but for rounding has a tick.
-                let whole = (low / step - 1e-9).ceil() as i64..=(high / step + 1e-9).floor() as i64;
-                whole.map(|i| (i as f64 * step, name(i as f64 * step))).collect()
-            }
+            Scale::Linear => linear(low, high),
         }
     }
+}
+
+fn linear(low: f64, high: f64) -> Vec<(f64, String)> {
+    let step = step(high - low);
+    // An end that is a multiple of the step but for rounding has a tick.
+    let whole = (low / step - 1e-9).ceil() as i64..=(high / step + 1e-9).floor() as i64;
+    whole.map(|i| (i as f64 * step, name(i as f64 * step))).collect()
 }
 
 /// The smallest of 1, 2, 5, 10, 20, 50, .. (and their tenths) that makes no more than [`TICKS`] intervals of a span.
@@ -109,6 +115,9 @@ mod tests {
         assert_eq!(names(&axis((-0.3, 0.3))), ["−0.3", "−0.2", "−0.1", "0", "0.1", "0.2", "0.3"]);
         let doubling = Axis { scale: Scale::Log2, ..axis((0.4, 33.0)) };
         assert_eq!(names(&doubling), ["0.5", "1", "2", "4", "8", "16", "32"]);
+        // Only one power of two.
+        assert_eq!(names(&Axis { scale: Scale::Log2, ..axis((3.5, 5.4)) }), ["3.5", "4", "4.5", "5"]);
+        assert_eq!(names(&Axis { scale: Scale::Log2, ..axis((2.2, 7.8)) }), ["3", "4", "5", "6", "7"]);
     }
 
     #[test]

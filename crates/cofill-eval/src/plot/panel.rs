@@ -53,25 +53,57 @@ pub(super) fn text<DB: DrawingBackend>(area: Area<'_, DB>, text: &str, at: Pixel
     area.draw_text(text, &style, at)
 }
 
-/// The row's title, then a sample of every series with its label.
-pub(super) fn legend<DB: DrawingBackend>(area: Area<'_, DB>, row: &Row, (left, top): Pixel) -> Painted<DB> {
-    let middle = top + 22;
-    let width = |text: &str| (FONT, 20).into_font().box_size(text).map_or(0, |(width, _)| width as i32);
-    text(area, &row.title, (left, middle), Letters::Legend)?;
-    let mut x = left + if row.title.is_empty() { 0 } else { width(&row.title) + 34 };
-    let mut shown: Vec<&str> = Vec::new();
+/// How wide a text is in pixels, at a size.
+pub(super) fn width(text: &str, size: i32) -> i32 {
+    (FONT, size).into_font().box_size(text).map_or(0, |(width, _)| width as i32)
+}
+
+/// The height of a line of a legend.
+const LINE: i32 = 28;
+
+/// A series in a legend.
+struct Entry<'a> {
+    label: &'a str,
+    look: &'a Look,
+    joined: bool,
+    /// From the beginning of the legend.
+    at: Pixel,
+}
+
+/// The row's series, once each. What does not fit into `room` pixels begins another line.
+fn entries(row: &Row, room: i32) -> Vec<Entry<'_>> {
+    let mut entries: Vec<Entry<'_>> = Vec::new();
+    let (mut x, mut y) = (if row.title.is_empty() { 0 } else { width(&row.title, 20) + 34 }, 0);
     for mark in row.panels.iter().flat_map(|panel| &panel.marks) {
         let (Mark::Dots { label, look, .. } | Mark::Box { label, look, .. }) = mark else { continue };
-        if label.is_empty() || shown.contains(&label.as_str()) {
+        if label.is_empty() || entries.iter().any(|entry| entry.label == label) {
             continue;
         }
-        shown.push(label);
-        if matches!(mark, Mark::Dots { joined: true, .. }) {
+        let wide = 52 + width(label, 20);
+        if x + wide > room && x > 0 {
+            (x, y) = (0, y + LINE);
+        }
+        entries.push(Entry { label, look, joined: matches!(mark, Mark::Dots { joined: true, .. }), at: (x, y) });
+        x += wide + 30;
+    }
+    entries
+}
+
+/// How much higher than one line the legend of a row is.
+pub(super) fn more_lines(row: &Row, room: i32) -> i32 {
+    entries(row, room).last().map_or(0, |entry| entry.at.1)
+}
+
+/// The row's title, then a sample of every series with its label.
+pub(super) fn legend<DB: DrawingBackend>(area: Area<'_, DB>, row: &Row, (left, top): Pixel, room: i32) -> Painted<DB> {
+    text(area, &row.title, (left, top + 22), Letters::Legend)?;
+    for Entry { label, look, joined, at: (x, y) } in entries(row, room) {
+        let (x, middle) = (left + x, top + 22 + y);
+        if joined {
             line(area, &[(x, middle), (x + 44, middle)], look)?;
         }
         point(area, (x + 22, middle), look)?;
         text(area, label, (x + 52, middle + 2), Letters::Legend)?;
-        x += 52 + width(label) + 30;
     }
     Ok(())
 }

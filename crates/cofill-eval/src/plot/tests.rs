@@ -56,3 +56,28 @@ fn looks_differ_without_colour() {
         }
     }
 }
+
+#[test]
+fn a_legend_wraps_and_makes_room() {
+    let mut figure = figure();
+    let (width, height) = figure.size();
+    let panel = &mut figure.rows[0].panels[0];
+    for (i, look) in LOOKS.iter().enumerate() {
+        let label = format!("a series with a long name, {i}");
+        panel.marks.push(Mark::Dots { label, look: *look, dots: Vec::new(), joined: true });
+    }
+    // Two panels of 300 pixels have room for one such label a line, and for `EB`, `EB+AD` and `a & b` on the others.
+    let (same, higher) = figure.size();
+    assert!(same == width && higher > height + 7 * 28, "{higher} after {height}");
+    // Every label begins within the drawing, wherever its sample is.
+    let svg = figure.draw().unwrap().svg;
+    let places = svg.lines().filter(|line| line.starts_with("<text")).filter_map(|line| line.split('"').nth(1));
+    assert!(places.filter_map(|x| x.parse::<u32>().ok()).all(|x| x < width));
+}
+
+#[test]
+fn a_long_title_makes_room() {
+    let title = "A title that is much longer than the one panel below it is wide, so that its end would be cut off";
+    let figure = Figure { title: title.into(), ..figure() };
+    assert!(figure.size().0 > 2 * (300 + MARGIN));
+}

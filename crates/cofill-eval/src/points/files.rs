@@ -112,7 +112,7 @@ impl Run {
 }
 
 /// `eb:10@entropy+ad:40` is the rule `eb@entropy` with parameter `10` and the paper's discount.
-fn parts(spec: &SamplerSpec) -> (String, String, String) {
+pub(super) fn parts(spec: &SamplerSpec) -> (String, String, String) {
     let text = spec.to_string();
     let (base, discount) = text.split_once('+').map_or((text.as_str(), None), |(base, ad)| (base, Some(ad)));
     let (head, options) = base.split_once('@').map_or((base, None), |(head, options)| (head, Some(options)));

@@ -4,9 +4,11 @@
 //! in percent. [`write()`] makes such a table again. What a benchmark leaves unsaid is known here: its length (tokens per forward are length / nfe), and how many questions its
 //! test split has, from which the error of a score follows.
 
-use super::{Error, Point, Points};
+use super::files::parts;
+use super::{ADAS, BASE, Error, Point, Points};
 use crate::data;
 use crate::tasks::bench::Bench;
+use cofill::{REGISTRY, SamplerSpec};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -105,9 +107,9 @@ impl Row<'_> {
         Ok(Point {
             model: self.word("model")?.into(),
             task: bench.map_or_else(|| task.into(), |bench| task_name(bench.name()).into()),
-            rule: rule(self.word("rule")?).into(),
+            rule: rule(self.word("rule")?),
             param: tidy(self.word("param")?),
-            variant: self.word("variant")?.into(),
+            variant: variant(self.word("variant")?).ok_or_else(|| self.refused("variant", VARIANTS))?,
             score,
             standard_error,
             n,
@@ -167,11 +169,32 @@ fn cells(line: &str) -> Option<Vec<String>> {
     (!quoted).then_some(cells)
 }
 
-/// One name for a rule, however a table calls it.
-fn rule(given: &str) -> &str {
-    match given {
-        "fastdllm" | "fast-dllm" | "Fast-dLLM" => "fast",
-        other => other,
+/// One name for a rule, however a table calls it. Rules that are not ours keep the name they have.
+fn rule(given: &str) -> String {
+    let small = given.to_lowercase();
+    let name = small.split('@').next().unwrap_or_default();
+    match small.as_str() {
+        "fastdllm" | "fast-dllm" => "fast".into(),
+        "eb-sampler" => "eb".into(),
+        "top-k" => "topk".into(),
+        _ if REGISTRY.iter().any(|entry| entry.name == name) => small,
+        _ => given.into(),
+    }
+}
+
+const VARIANTS: &str =
+    "write `base`, `adas` (or `+ad`), or a discount with other settings, as `ad:20` or `ad:40@layer=first`";
+
+/// One name for a variant; a discount as the sampler language writes it.
+fn variant(given: &str) -> Option<String> {
+    let small = given.to_lowercase();
+    match small.as_str() {
+        BASE | ADAS => Some(small),
+        // Any sampler with a discount will do.
+        other => format!("topk:1+{}", other.strip_prefix('+').unwrap_or(other))
+            .parse()
+            .ok()
+            .map(|spec: SamplerSpec| parts(&spec).2),
     }
 }
 
@@ -239,6 +262,25 @@ mod tests {
     }
 
     #[test]
+    fn names_are_known_in_any_case() {
+        let head = "model,rule,param,task,variant,score,nfe\n";
+        let names = |rule: &str, variant: &str| {
+            let points = parsed(&format!("{head}LLaDA,{rule},1,GSM8K,{variant},1,1\n")).unwrap();
+            (points[0].rule.clone(), points[0].variant.clone())
+        };
+        for (rule, variant, want) in [
+            ("EB", "Base", ("eb", BASE)),
+            ("Fast-dLLM", "ADAS", ("fast", ADAS)),
+            ("EB-Sampler", "+ad", ("eb", ADAS)),
+            ("Top-k", "+AD:40", ("topk", ADAS)),
+            ("EB@entropy", "Ad:20.0", ("eb@entropy", "ad:20")),
+            ("WINO", "ad@Layer=first", ("WINO", "ad:40@layer=first")),
+        ] {
+            assert_eq!(names(rule, variant), (want.0.into(), want.1.into()));
+        }
+    }
+
+    #[test]
     fn what_is_written_can_be_read() {
         let text = "model,rule,param,task,variant,score,nfe\nLLaDA,klass,\"0.7,1\",MBPP,base,12.34,17.6\nLLaDA,eb,0.001,GSM8K,adas,1,2\n";
         let points = Points::new(parsed(text).unwrap()).unwrap();
@@ -266,6 +308,11 @@ mod tests {
                 "LLaDA,eb,1,riddles,base,4,5",
                 "line 3: task is `riddles`; the length of this task is not known; add a column `length`",
             ),
+            (
+                "LLaDA,eb,1,GSM8K,ours,4,5",
+                "`points.csv`, line 3: variant is `ours`; write `base`, `adas` (or `+ad`), or a",
+            ),
+            ("LLaDA,eb,1,GSM8K,ad:-1,4,5", "line 3: variant is `ad:-1`; write `base`"),
             (" ,eb,1,GSM8K,base,4,5", "line 3: model is ` `; it must not be empty"),
             (
                 "LLaDA,klass,0.7,1,GSM8K,base,4,5",

@@ -1,10 +1,11 @@
 //! What a report says, as tables, whoever prints them.
 
+use super::ablation::{Ablation, Kind, Setting};
 use super::{Comparison, Report};
 use crate::bootstrap::Estimate;
 use crate::matched::{LOW_NFE, Summary};
 use crate::paired::{NEAR, Paired};
-use crate::points::{BASE, Key, Point, rule_name, variant_suffix};
+use crate::points::{BASE, Point, rule_name, variant_suffix};
 
 /// A part of a document.
 #[derive(Debug, Clone, PartialEq)]
@@ -212,44 +213,79 @@ fn paired(tests: &[Paired]) -> Table {
     Table { head: head.map(str::to_owned).into(), rows: tests.iter().map(row).collect(), words: 3 }
 }
 
-/// Scores of every setting by discount, when there are several: the paper's ablations.
+/// The paper's ablations, a table each.
 fn ablation(blocks: &mut Vec<Block>, report: &Report) {
-    let variants: Vec<String> = std::iter::once(BASE.to_owned()).chain(report.points.variants()).collect();
-    if variants.len() < 3 {
-        return;
+    for ablation in &report.ablations {
+        let place = ablation.place();
+        blocks.push(Block::Heading(format!("Scores by {}", varied(ablation.kind))));
+        blocks.push(Block::Text(format!("{place}; at the same parameter, whatever NFE that takes.")));
+        blocks.push(Block::Table(ablation_table(ablation, &Names { value, setting })));
     }
-    let mut head: Vec<String> = ["Model", "Task", "Sampler"].map(str::to_owned).into();
-    head.extend(variants.iter().cloned());
-    let at = |p: &Point, variant: &str| {
-        let curve = report.points.curve(Key { variant, ..p.key() });
-        curve.into_iter().find(|other| other.param == p.param).map(|other| other.score)
+}
+
+/// What an ablation varies, in words.
+pub(super) fn varied(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Alpha => "strength of the discount",
+        Kind::Layer => "layer of the attention",
+        Kind::Weight => "weight of the discount",
+    }
+}
+
+/// How values and settings are called: differently in LaTeX.
+pub(super) struct Names {
+    pub(super) value: fn(Kind, &str) -> String,
+    /// Given what stands before it.
+    pub(super) setting: fn(&str, &Setting) -> String,
+}
+
+fn setting(prefix: &str, setting: &Setting) -> String {
+    format!("{prefix}{} {}{}", rule_name(&setting.rule), setting.param, setting.held)
+}
+
+fn value(kind: Kind, value: &str) -> String {
+    match (kind, value) {
+        (Kind::Alpha, alpha) => format!("α = {alpha}"),
+        (Kind::Weight, "self") => "Selected token's uncertainty, 1 − c_s".into(),
+        (Kind::Weight, _) => "Mean uncertainty of masks, 1 − c_mask".into(),
+        (Kind::Layer, layer) => layer_name(layer),
+    }
+}
+
+pub(super) fn layer_name(layer: &str) -> String {
+    match layer {
+        BASE => "Confidence, no discount".into(),
+        "first" => "First-layer attention".into(),
+        "middle" => "Middle-layer attention".into(),
+        "last" => "Final-layer attention".into(),
+        number => format!("Attention of layer {number}"),
+    }
+}
+
+/// As in the paper: strengths beside each other, layers and weights below each other. The means, if any, are the last row or column.
+pub(super) fn ablation_table(ablation: &Ablation, names: &Names) -> Table {
+    let score = |score: &Option<f64>| score.map_or("-".into(), |score| format!("{score:.2}"));
+    let first = match ablation.kind {
+        Kind::Alpha => "Setting",
+        Kind::Layer => "Selection rule",
+        Kind::Weight => "Uncertainty weighting term",
     };
-    let mut seen: Vec<(&str, &str, &str, &str)> = Vec::new();
-    let (mut rows, mut whole) = (Vec::new(), Vec::new());
-    for p in report.points.all() {
-        let setting = (p.model.as_str(), p.task.as_str(), p.rule.as_str(), p.param.as_str());
-        let scores: Vec<Option<f64>> = variants.iter().map(|variant| at(p, variant)).collect();
-        if seen.contains(&setting) || scores.iter().flatten().count() < 3 {
-            continue;
-        }
-        seen.push(setting);
-        let mut row = vec![p.model.clone(), p.task.clone(), format!("{} {}", rule_name(&p.rule), p.param)];
-        row.extend(scores.iter().map(|score| score.map_or("-".into(), |score| format!("{score:.2}"))));
-        rows.push(row);
-        whole.extend(scores.into_iter().collect::<Option<Vec<f64>>>());
+    let mut head = vec![first.to_owned()];
+    head.extend(ablation.values.iter().map(|value| (names.value)(ablation.kind, value)));
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for setting in &ablation.settings {
+        let name = (names.setting)(&ablation.prefix(setting), setting);
+        rows.push(std::iter::once(name).chain(setting.scores.iter().map(score)).collect());
     }
-    if rows.is_empty() {
-        return;
+    if let Some((n, means)) = ablation.average() {
+        let means = means.iter().map(|mean| format!("{mean:.2}"));
+        rows.push(std::iter::once(format!("Average over {n} settings")).chain(means).collect());
     }
-    if whole.len() > 1 {
-        let mean = |i: usize| whole.iter().map(|scores| scores[i]).sum::<f64>() / whole.len() as f64;
-        let mut row = vec!["Average".into(), String::new(), format!("{} settings with all", whole.len())];
-        row.extend((0..variants.len()).map(|i| format!("{:.2}", mean(i))));
-        rows.push(row);
+    if ablation.kind == Kind::Alpha {
+        return Table { head, rows, words: 1 };
     }
-    blocks.push(Block::Heading("Scores by discount".into()));
-    blocks.push(Block::Text("At the same parameter, whatever NFE that takes.".into()));
-    blocks.push(Block::Table(Table { head, rows, words: 3 }));
+    let turned = |i: usize| std::iter::once(&head).chain(&rows).map(|row| row[i].clone()).collect();
+    Table { head: turned(0), rows: (1..head.len()).map(turned).collect(), words: 1 }
 }
 
 fn areas(blocks: &mut Vec<Block>, report: &Report) {

@@ -41,7 +41,7 @@ fn tradeoff(report: &Report, model: &str) -> Figure {
     let here = |task: &String| report.points.all().iter().any(|point| point.model == model && point.task == *task);
     let tasks: Vec<String> = report.points.tasks().into_iter().filter(here).collect();
     let discounted = report.points.discounted_rules();
-    let (variants, all) = (report.points.variants(), report.points.rules());
+    let (variants, all) = (report.shown(), report.points.rules());
     let rivals: Vec<&String> = all.iter().filter(|rule| !discounted.contains(rule)).collect();
     let row = |title: String, series: &[(&str, &str, Look)]| {
         let panel = |(i, task): (usize, &String)| panel(report, (model, task), series, i == 0);
@@ -50,15 +50,15 @@ fn tradeoff(report: &Report, model: &str) -> Figure {
     let looks = |i: usize| LOOKS[i % LOOKS.len()];
     let mut rows = Vec::new();
     for rule in &discounted {
-        let mut series = vec![(rule.as_str(), BASE, looks(0))];
-        series.extend(variants.iter().enumerate().map(|(i, variant)| (rule.as_str(), variant.as_str(), looks(i + 1))));
-        rows.push(row(String::new(), &series));
+        let series = variants.iter().enumerate().map(|(i, variant)| (rule.as_str(), variant.as_str(), looks(i)));
+        rows.push(row(String::new(), &series.collect::<Vec<_>>()));
     }
     if !rivals.is_empty() {
-        let variant = variants.first().map_or(BASE, String::as_str);
+        let variant = variants.last().map_or(BASE, String::as_str);
         let own = discounted.iter().enumerate().map(|(i, rule)| (rule.as_str(), variant, looks(i + 1)));
         // Open shapes for rivals, filled ones for the discounted.
-        let others = rivals.iter().enumerate().map(|(i, rule)| (rule.as_str(), BASE, looks(i + 4)));
+        let others =
+            rivals.iter().enumerate().map(|(i, rule)| (rule.as_str(), BASE, looks(i + 4.max(discounted.len() + 1))));
         rows.push(row(String::new(), &own.chain(others).collect::<Vec<_>>()));
     }
     rows.retain(|row| row.panels.iter().flat_map(|panel| &panel.marks).any(|mark| matches!(mark, Mark::Dots { .. })));

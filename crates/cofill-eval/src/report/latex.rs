@@ -1,9 +1,10 @@
-//! The paper's tables in the paper's layout: matched gains, robustness by stopping rule and by dataset, detailed results.
+//! The paper's tables in the paper's layout: matched gains, robustness by stopping rule and by dataset, ablations, detailed results.
 
-use super::document::{gains, models, robustness_row};
+use super::ablation::{Ablation, Kind, Setting};
+use super::document::{Names, Table, ablation_table, gains, layer_name, models, robustness_row, varied};
 use super::{Comparison, Report};
 use crate::matched::Summary;
-use crate::points::{ADAS, BASE, Key, rule_name, variant_suffix};
+use crate::points::{ADAS, Key, Point, rule_name, variant_suffix};
 use std::fmt::Write;
 
 /// All of them. The document that takes them in needs the packages `booktabs` and `makecell`, as the first lines say.
@@ -11,11 +12,13 @@ pub fn latex(report: &Report) -> String {
     let mut tex = "% \\usepackage{booktabs,makecell}\n\
                    \\providecommand{\\rescell}[2]{\\makecell{\\textbf{#1} \\\\ \\scriptsize #2}}\n"
         .to_owned();
-    for comparison in report.comparisons.iter().filter(|comparison| !comparison.matched.gains.is_empty()) {
+    // The paper's discount comes first. Others are compared by the ablations.
+    if let Some(comparison) = report.comparisons.iter().find(|comparison| !comparison.matched.gains.is_empty()) {
         tex += &matched_gains(report, comparison);
         tex += &robustness(report, comparison, "Method family", &comparison.by_rule, "rule");
         tex += &robustness(report, comparison, "Dataset", &comparison.by_task, "dataset");
     }
+    report.ablations.iter().for_each(|ablation| tex += &self::ablation(ablation));
     for model in report.points.models() {
         for rule in report.points.rules() {
             tex += &detailed(report, &model, &rule);
@@ -45,7 +48,10 @@ fn matched_gains(report: &Report, comparison: &Comparison) -> String {
     body += "\\midrule\n";
     body += &tex(last);
     let models = escaped(&models(report, comparison).join(" / "));
-    let caption = format!("Matched-NFE absolute gains in the low-NFE regime, reported as {models} percentage points.");
+    let caption = format!(
+        "Matched-NFE absolute gains of {} in the low-NFE regime, reported as {models} percentage points.",
+        discount(comparison)
+    );
     let columns = format!("l{}", "c".repeat(table_of.head.len() - 1));
     self::table("", &caption, &format!("matched-nfe-gains{}", suffix(comparison)), &columns, &body)
 }
@@ -58,36 +64,86 @@ fn robustness(report: &Report, comparison: &Comparison, what: &str, summaries: &
     let mut body = head + "\\midrule\n" + &summaries.iter().map(row).collect::<String>();
     body += &format!("\\midrule\n{}", row(&comparison.all));
     let caption = format!(
-        "Robustness of gains across matched operating points. Gains are absolute differences in percentage points after matching by NFE. \
+        "Robustness of gains of {} across matched operating points. Gains are absolute differences in percentage points after matching by NFE. \
          Bootstrap intervals use {} operating-point resamples.",
+        discount(comparison),
         report.bootstrap.resamples
     );
     table("", &caption, &format!("robustness-by-{label}{}", suffix(comparison)), "lcccc", &body)
 }
 
+/// One of the paper's three; the best strength on average is bold, or the best value of every setting.
+fn ablation(ablation: &Ablation) -> String {
+    let Table { head, mut rows, .. } = ablation_table(ablation, &Names { value: ablated, setting });
+    // Where strengths have a mean, it is the row after the settings.
+    match ablation.kind {
+        Kind::Alpha => bold_best(rows.iter_mut().skip(ablation.settings.len()).flat_map(|row| &mut row[1..])),
+        _ => (1..head.len()).for_each(|i| bold_best(rows.iter_mut().map(|row| &mut row[i]))),
+    }
+    let mut body = line(&head) + "\\midrule\n";
+    for (i, row) in rows.iter().enumerate() {
+        body += if i == ablation.settings.len() && ablation.kind == Kind::Alpha { "\\midrule\n" } else { "" };
+        body += &line(row);
+    }
+    let (what, label) = match ablation.kind {
+        Kind::Alpha => (" No discount is $\\alpha=0$.", "alpha"),
+        Kind::Layer => ("", "attention-source"),
+        Kind::Weight => ("", "uncertainty-weight"),
+    };
+    let place = escaped(&ablation.place());
+    let caption = format!("Scores (\\%) by {} at equal parameters, {place}.{what}", varied(ablation.kind));
+    let columns = format!("l{}", "c".repeat(head.len() - 1));
+    table("", &caption, &format!("{label}-ablation"), &columns, &body)
+}
+
+/// `Top-$k$, $k=8$`.
+fn setting(prefix: &str, setting: &Setting) -> String {
+    let (prefix, held) = (escaped(prefix), escaped(&setting.held));
+    let (name, param) = (escaped(&rule_name(&setting.rule)), escaped(&setting.param));
+    match symbol(&setting.rule).trim_matches('$') {
+        "" => format!("{prefix}{name} {param}{held}"),
+        symbol => format!("{prefix}{name}, ${symbol}={param}${held}"),
+    }
+}
+
+fn ablated(kind: Kind, value: &str) -> String {
+    match (kind, value) {
+        (Kind::Alpha, alpha) => format!("$\\alpha={alpha}$"),
+        (Kind::Weight, "self") => "Selected-token uncertainty $1-c_s$".into(),
+        (Kind::Weight, _) => "Average masked-position uncertainty $1-c_{\\mathrm{mask}}$".into(),
+        (Kind::Layer, layer) => layer_name(layer),
+    }
+}
+
+fn bold_best<'a>(fields: impl Iterator<Item = &'a mut String>) {
+    let fields: Vec<&mut String> = fields.collect();
+    let score = |field: &str| field.parse::<f64>().unwrap_or(f64::NEG_INFINITY);
+    let best = fields.iter().map(|field| score(field)).fold(f64::NEG_INFINITY, f64::max);
+    for field in fields {
+        if best.is_finite() && score(field) == best {
+            *field = format!("\\textbf{{{field}}}");
+        }
+    }
+}
+
 /// Score and NFE of every parameter, with and without discount, side by side for every task.
 fn detailed(report: &Report, model: &str, rule: &str) -> String {
+    let mut variants = report.shown();
     let curve = |task: &str, variant: &str| report.points.curve(Key { model, task, rule, variant });
+    let shown = variants.clone();
+    let here = |point: &Point| point.model == model && point.rule == rule && shown.contains(&point.variant);
     let tasks: Vec<String> = report
         .points
         .tasks()
         .into_iter()
-        .filter(|task| {
-            report
-                .points
-                .all()
-                .iter()
-                .any(|point| (point.model.as_str(), point.rule.as_str(), &point.task) == (model, rule, task))
-        })
+        .filter(|task| report.points.all().iter().any(|point| here(point) && point.task == *task))
         .collect();
     if tasks.is_empty() {
         return String::new();
     }
-    let mut variants: Vec<String> = std::iter::once(BASE.to_owned()).chain(report.points.variants()).collect();
     variants.retain(|variant| tasks.iter().any(|task| !curve(task, variant).is_empty()));
     let mut params: Vec<String> = Vec::new();
-    let all = report.points.all().iter().filter(|point| point.model == model && point.rule == rule);
-    for point in all {
+    for point in report.points.all().iter().filter(|point| here(point)) {
         if !params.contains(&point.param) {
             params.push(point.param.clone());
         }
@@ -138,6 +194,11 @@ fn symbol(rule: &str) -> &'static str {
         Some("topk") => "$k$",
         _ => "",
     }
+}
+
+/// A comparison's discount, as captions call it.
+fn discount(comparison: &Comparison) -> String {
+    escaped(variant_suffix(&comparison.variant).trim())
 }
 
 /// Labels of ablations differ from the paper's own.

@@ -23,6 +23,10 @@ pub fn with_figures(document: &[Block], figures: &[&str]) -> String {
 
 /// Columns padded to their widest field, numbers to the right.
 fn aligned(table: &Table) -> String {
+    // A bar would end the field.
+    let escaped = |row: &Vec<String>| row.iter().map(|field| field.replace('|', "\\|")).collect();
+    let (head, words) = (escaped(&table.head), table.words);
+    let table = Table { head, rows: table.rows.iter().map(escaped).collect(), words };
     let width = |column: usize| {
         let fields = table.rows.iter().map(|row| &row[column]).chain([&table.head[column]]);
         fields.map(|field| field.chars().count()).max().unwrap_or(0).max(3)

@@ -27,6 +27,7 @@ pub use score::{Filter, Filtered, Mean, Scored, Tally};
 use crate::data::{self, File, Source};
 use crate::judge::Judges;
 use crate::wrapper::Reply;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
@@ -117,6 +118,10 @@ trait Rows: Send + Sync {
     fn shot(&self, shot: usize, doc: usize) -> Option<String>;
     /// What the harness logs as the right answer.
     fn target(&self, doc: usize) -> String;
+    /// What the question is about, where the rows say so.
+    fn subject(&self, _doc: usize) -> Option<&str> {
+        None
+    }
     /// Every score of a reply. A judge's failure is its message.
     fn score(&self, doc: usize, reply: &Reply, judges: &Judges<'_>) -> Result<Scored, Refusal>;
 }
@@ -226,6 +231,24 @@ impl Loaded {
     /// Questions there are; they are named 0, 1, 2 and so on.
     pub fn docs(&self) -> usize {
         self.rows.docs()
+    }
+
+    /// `n` questions, as many about every subject as there can be; the first `n` where rows name no subjects. In order.
+    pub fn balanced(&self, n: usize) -> Vec<usize> {
+        // Subjects take turns, by name: 100 of MATH500 are 15 each about the first two and 14 about the others, as in the paper.
+        let mut turns = BTreeMap::new();
+        let mut drawn: Vec<_> = (0..self.docs())
+            .map(|doc| {
+                let subject = self.rows.subject(doc);
+                let turn: &mut usize = turns.entry(subject).or_default();
+                *turn += 1;
+                (*turn, subject, doc)
+            })
+            .collect();
+        drawn.sort_unstable();
+        let mut docs: Vec<usize> = drawn.into_iter().take(n).map(|(_, _, doc)| doc).collect();
+        docs.sort_unstable();
+        docs
     }
 
     /// The files it was read from.

@@ -47,6 +47,24 @@ fn conformance_prompts() {
     assert_eq!((literal, hashed), (120, 600));
 }
 
+/// The paper's appendix B: 100 of MATH500, 15 each about algebra and counting, 14 about every other subject.
+#[test]
+fn conformance_balanced_subset() {
+    let Some(shared) = shared() else { return };
+    let docs = load(Bench::Math500).balanced(100);
+    assert!(docs.is_sorted() && docs.len() == 100);
+    let rows = std::fs::read_to_string(shared.join("data/math500_test.jsonl")).unwrap();
+    let subjects: Vec<Value> = rows.lines().map(|row| serde_json::from_str(row).unwrap()).collect();
+    let mut counts = std::collections::BTreeMap::new();
+    for doc in docs {
+        *counts.entry(str(&subjects[doc], "subject")).or_insert(0) += 1;
+    }
+    assert_eq!(counts.into_values().collect::<Vec<_>>(), [15, 15, 14, 14, 14, 14, 14]);
+    // Without subjects there is nothing to balance.
+    assert_eq!(load(Bench::Gsm8k).balanced(5), [0, 1, 2, 3, 4]);
+    println!("conformance: MATH500's balanced subset");
+}
+
 #[test]
 fn conformance_rng() {
     if shared().is_none() {

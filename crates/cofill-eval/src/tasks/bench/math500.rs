@@ -23,6 +23,7 @@ use std::sync::LazyLock;
 pub(super) struct Row {
     problem: String,
     solution: String,
+    subject: Option<String>,
 }
 
 /// A fixed example.
@@ -55,6 +56,10 @@ impl Math500 {
 impl Rows for Math500 {
     fn docs(&self) -> usize {
         self.test.len()
+    }
+
+    fn subject(&self, doc: usize) -> Option<&str> {
+        self.test[doc].subject.as_deref()
     }
 
     fn pool(&self) -> usize {

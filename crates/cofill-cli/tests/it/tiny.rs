@@ -6,7 +6,7 @@ fn generate(more: &[&str]) -> Ran {
     run_with(&[&["generate"], more].concat(), "")
 }
 
-/// 20 prompts of the test split; the cards say what 100 gave.
+/// 20 prompts of the test split; the cards say what 500 gave.
 #[test]
 fn both_models_solve_every_task_one_token_at_a_time() {
     for model in ["tiny-llada", "tiny-dream"] {

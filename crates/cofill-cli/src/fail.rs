@@ -21,6 +21,15 @@ impl Fail {
         Fail::Request(anyhow::Error::msg(message.into()))
     }
 
+    /// The same failure, saying first what it is about.
+    pub(crate) fn about(self, what: &str) -> Fail {
+        let what = what.to_owned();
+        match self {
+            Fail::Request(error) => Fail::Request(error.context(what)),
+            Fail::Run(error) => Fail::Run(error.context(what)),
+        }
+    }
+
     /// Prints the failure and gives its exit code.
     pub(crate) fn report(self) -> ExitCode {
         let (error, code) = match self {

@@ -76,7 +76,8 @@ impl Runner for Opened {
 
     fn run(&mut self, planned: &Planned, docs: Range<usize>) -> Done<Vec<Record>> {
         let (ready, asked, open) = self.open(planned)?;
-        asked.lend(open.settled.wrapper, |task| ready.ask(task, &open.settled.settings, docs))
+        let records = asked.lend(open.settled.wrapper, |task| ready.ask(task, &open.settled.settings, docs));
+        records.map_err(|fail| fail.about(&format!("point `{}`", planned.name)))
     }
 }
 

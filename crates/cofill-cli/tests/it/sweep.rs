@@ -154,6 +154,15 @@ fn a_second_plan_corrects_the_first() {
     assert_eq!(folder.sweep("work DIR").is_fine().stdout, "1 unit done, 2 prompts\n");
 }
 
+/// A point that cannot run is named: it is one of hundreds.
+#[test]
+fn what_cannot_run_is_named() {
+    let folder = Folder::new("long", "\"topk:8\"", 1);
+    folder.edit("batch = 2", "lengths = [9000]");
+    folder.sweep("plan RECIPE DIR").is_fine();
+    folder.sweep("work DIR").is_refused(&["point `tiny-llada-sudoku-topk_8-", "the model holds 8192"]);
+}
+
 #[test]
 fn two_workers_racing_do_each_unit_once() {
     let folder = Folder::new("race", "\"topk:{2,4,8,16}{,+ad}\"", 8);

@@ -137,7 +137,7 @@ impl Settled {
                 let mut what = how(loaded, wrapper, made);
                 what.insert("shots".into(), json!(loaded.prompts(*variant)?.shots()));
                 what.insert("ranks".into(), json!(point.ranks));
-                (what, wrapper == Wrapper::Dream)
+                (what, wrapper.begins_with_bos())
             }
         };
         let bos = match point.bos.unwrap_or(wants_bos) {

@@ -61,6 +61,11 @@ impl Wrapper {
     /// All of them.
     pub const ALL: [Wrapper; 3] = [Wrapper::Plain, Wrapper::Llada, Wrapper::Dream];
 
+    /// Whether its prompts begin with the beginning-of-text token, as Dream's scripts do.
+    pub fn begins_with_bos(self) -> bool {
+        self == Wrapper::Dream
+    }
+
     /// How it is named on the command line and in results.
     pub fn name(self) -> &'static str {
         match self {

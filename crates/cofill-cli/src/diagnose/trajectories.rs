@@ -16,6 +16,7 @@ use cofill_eval::tasks::Which;
 use cofill_eval::tasks::bench::{Loaded, Prompts, Variant};
 use cofill_eval::tasks::mini::predicates::GAP;
 use cofill_eval::tasks::mini::{Example, Form, Mini, Split};
+use cofill_eval::wrapper::Wrapper;
 use cofill_model::{AttentionRow, Model};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -249,7 +250,8 @@ impl StateArgs {
     }
 
     fn bos(&self, asked: &Asked, Subject { name, model, text }: &Subject) -> Done<Option<TokenId>> {
-        let usual = asked.is_bench && model.config().family.to_string() == "dream";
+        let wrapper: Wrapper = model.config().family.to_string().parse().unwrap_or_default();
+        let usual = asked.is_bench && wrapper.begins_with_bos();
         match self.bos.unwrap_or(usual) {
             false => Ok(None),
             true => {

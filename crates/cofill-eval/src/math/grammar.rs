@@ -8,9 +8,20 @@
 use super::lexer::Kind::{self, *};
 use std::sync::LazyLock;
 
-/// A rule of the grammar.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Rule {
+/// Declares the rules once, as a type and as a list.
+macro_rules! rules {
+    ($($name:ident,)*) => {
+        /// A rule of the grammar.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub(super) enum Rule {
+            $($name,)*
+        }
+
+        const RULES: &[Rule] = &[$(Rule::$name,)*];
+    };
+}
+
+rules! {
     Math,
     Relation,
     Equality,
@@ -51,51 +62,6 @@ pub(super) enum Rule {
     Sup,
     SubEq,
 }
-
-const RULES: [Rule; 39] = {
-    use Rule::*;
-    [
-        Math,
-        Relation,
-        Equality,
-        Expr,
-        Additive,
-        Product,
-        ProductNofunc,
-        Unary,
-        UnaryNofunc,
-        Postfix,
-        PostfixNofunc,
-        PostfixOp,
-        EvalAt,
-        EvalAtSub,
-        EvalAtSup,
-        Power,
-        PowerNofunc,
-        Comp,
-        CompNofunc,
-        Group,
-        AbsGroup,
-        Number,
-        Atom,
-        Bra,
-        Ket,
-        Mathit,
-        MathitText,
-        Frac,
-        Binom,
-        Floor,
-        Ceil,
-        Func,
-        Args,
-        LimitSub,
-        FuncArg,
-        FuncArgNoparens,
-        Sub,
-        Sup,
-        SubEq,
-    ]
-};
 
 /// A piece of a rule's right-hand side.
 enum Part {
@@ -345,12 +311,12 @@ impl Network {
 
     fn compile() -> Network {
         let mut network = Network { states: Vec::new() };
-        for rule in RULES {
+        for &rule in RULES {
             network.fresh(rule, Vec::new());
             let end = network.fresh(rule, Vec::new());
             network.states[usize::from(end)].ends_rule = true;
         }
-        for rule in RULES {
+        for &rule in RULES {
             let start = Network::start(rule);
             let entry = network.part(rule, &definition(rule), start + 1);
             network.states[usize::from(start)].edges.push(Edge::Free(entry));

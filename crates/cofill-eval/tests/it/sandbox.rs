@@ -15,11 +15,13 @@ use std::time::Duration;
 use std::{env, fs, thread};
 
 /// Whoever holds it is alone, and answers for what is left at the end.
-pub(crate) struct Alone(#[allow(dead_code)] MutexGuard<'static, ()>);
+pub(crate) struct Alone {
+    _gate: MutexGuard<'static, ()>,
+}
 
 pub(crate) fn alone() -> Alone {
     static GATE: Mutex<()> = Mutex::new(());
-    Alone(GATE.lock().unwrap_or_else(PoisonError::into_inner))
+    Alone { _gate: GATE.lock().unwrap_or_else(PoisonError::into_inner) }
 }
 
 impl Drop for Alone {

@@ -21,6 +21,9 @@ pub trait Execute {
     fn describe(&self) -> String;
     /// Runs `program` as Hugging Face's `code_eval` does, for at most `timeout`. `Err` means that the judge itself could not run.
     fn run(&self, program: &str, timeout: Duration) -> Result<Execution, String>;
+    /// Runs a program of *our own* under the same confinement and returns the text it leaves in its variable `answer`: nothing if it
+    /// raises or takes longer than `timeout`. `Err` means that the judge itself could not run.
+    fn answer(&self, program: &str, timeout: Duration) -> Result<Option<String>, String>;
 }
 
 /// What became of a program.

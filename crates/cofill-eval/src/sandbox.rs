@@ -3,7 +3,8 @@
 //! Every program gets a process of its own in a cage of several layers (`docs/sandbox.md` says which one stops what):
 //! namespaces with a file system that holds nothing but Python, Landlock, seccomp, resource limits, and an
 //! unprivileged identity. Layers overlap on purpose: where containers forbid namespaces, Landlock and seccomp suffice
-//! together. When a machine offers less, nothing runs unless [`Options::unsafe_exec`] says so.
+//! together. When a machine offers less than seccomp and one of the two others, nothing runs unless
+//! [`Options::unsafe_exec`] says so.
 //!
 //! What a program means is the harness's `code_eval` to the letter (`driver.py`), and so are the words for how it
 //! ended. The verdict does not rest on an exit code or on anything printed: see `verdict.rs`.
@@ -27,7 +28,9 @@ use linux as cage;
 use crate::judge::{Execute, Execution};
 pub use layers::{Layers, Limits};
 use python::Python;
+use run::Runner;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// What a sandbox may use, and how much a program may.
@@ -56,7 +59,7 @@ pub enum Error {
     /// The machine has too few of the layers.
     #[error(
         "this machine offers too little to run generated code: {missing}; \
-         run it where namespaces, or Landlock and seccomp, are allowed, or --unsafe-exec runs it anyway"
+         run it where seccomp and either namespaces or Landlock are allowed, or --unsafe-exec runs it anyway"
     )]
     TooLittle {
         /// What is missing, each with the reason.
@@ -130,6 +133,10 @@ impl Sandbox {
         self.layers
     }
 
+    fn runner(&self) -> Runner<'_> {
+        Runner { cage: &self.cage, layers: self.layers, limits: &self.limits }
+    }
+
     /// A program that should be stopped at everything it tries: it fails if it was, and passes with what got through.
     fn try_walls(&self) -> Result<(), Error> {
         let start = |problem| Error::Start { layers: self.walls.clone(), problem };
@@ -141,6 +148,23 @@ impl Sandbox {
             Some(leak) => Err(Error::Leaks { leak: leak.into() }),
             None => Err(start(format!("a harmless program ended with `{}`", report.result))),
         }
+    }
+}
+
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// For a process that a signal is about to end: ends every program and removes every directory of all its sandboxes.
+/// Whoever waits for a verdict, or asks for one from now on, waits for the end: what became of a program that was killed
+/// for this must not be taken for its result.
+pub fn end_everything() {
+    ENDING.store(true, Ordering::SeqCst);
+    cage::kill_all();
+    tidy::remove_all();
+}
+
+fn wait_if_ending() {
+    while ENDING.load(Ordering::SeqCst) {
+        std::thread::park();
     }
 }
 
@@ -156,7 +180,11 @@ impl Execute for Sandbox {
     }
 
     fn run(&self, program: &str, timeout: Duration) -> Result<Execution, String> {
-        run::run(&self.cage, self.layers, &self.limits, program, timeout).map_err(|failure| failure.to_string())
+        self.runner().run(program, timeout).map_err(|failure| failure.to_string())
+    }
+
+    fn answer(&self, program: &str, timeout: Duration) -> Result<Option<String>, String> {
+        self.runner().answer(program, timeout).map_err(|failure| failure.to_string())
     }
 }
 

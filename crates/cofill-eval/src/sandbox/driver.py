@@ -1,10 +1,12 @@
 """Runs one generated program as HF evaluate's `code_eval` does, and tells the parent how it ended.
 
-The parent writes to stdin: 8 bytes length, 8 bytes microseconds, 1 byte guard (big endian), the program, and last of
-all a nonce of 32 bytes. The answer goes to the pipe that was stdout: `R` before the program starts, then the nonce and
-`None` if it ran to its end, `T` if its time was up, `F` and a text if it raised. Nothing else counts as a pass, so a
-program that prints, exits or dies cannot claim one; the nonce is what it would have to know, and the comments below say
-why it does not.
+The parent writes to stdin, numbers of 8 bytes big endian: the program's length, its microseconds, the bytes of memory it
+may take (0: no limit); a byte of flags (1: guard, 2: answer); the program; and last of all a nonce of 32 bytes. The
+answer goes to the pipe that was stdout: `R` before the program starts, then the nonce if it ran to its end, `T` if its
+time was up, `F` and a text if it raised. Nothing else counts as a pass, so a program that prints, exits or dies cannot
+claim one; the nonce is what it would have to know, and the comments below say why it does not.
+
+With the flag `answer` the program is one of our own, and what it leaves in its variable `answer` follows an `A`.
 """
 
 
@@ -12,6 +14,7 @@ def main():
     import builtins
     import faulthandler
     import io
+    import mmap
     import os
     import shutil
     import signal
@@ -35,8 +38,9 @@ def main():
             n -= len(parts[-1])
         return b"".join(parts)
 
-    length, micros = int.from_bytes(take(8), "big"), int.from_bytes(take(8), "big")
-    guarded = take(1) != b"\0"
+    length, micros, memory = (int.from_bytes(take(8), "big") for _ in range(3))
+    flags = take(1)[0]
+    guarded, answers = flags & 1, flags & 2
     program = take(length).decode("utf-8")
     sys.path[:] = [entry for entry in sys.path if entry]  # `-c` puts the working directory first; a script does not
 
@@ -66,15 +70,19 @@ def main():
         import tempfile
 
         tempfile.gettempdir()
+    # So has it numpy and its like, which after the guard would fail for want of `os.putenv` or of ctypes.
+    os.environ["OMP_NUM_THREADS"] = "1"
+    packages = not answers and load_packages(program)
+    if memory:
+        limit_memory(memory, packages)
 
     # What is needed after the program has begun is taken now, before anybody can replace it.
-    read, write, leave, setitimer = os.read, os.write, os._exit, getattr(signal, "setitimer", None)
+    write, leave, setitimer = os.write, os._exit, getattr(signal, "setitimer", None)
     real_timer = getattr(signal, "ITIMER_REAL", None)
 
     # The harness's reliability guard: against accidents, not against malice.
     faulthandler.disable()
     builtins.exit = builtins.quit = builtins.help = None
-    os.environ["OMP_NUM_THREADS"] = "1"
     for name in (
         "kill system putenv remove removedirs rmdir fchdir setuid fork forkpty killpg rename renames truncate replace "
         "unlink fchmod fchown chmod chown chroot lchflags lchmod lchown getcwd chdir"
@@ -85,6 +93,14 @@ def main():
     for name in ("ipdb", "joblib", "resource", "psutil", "tkinter"):
         sys.modules[name] = None
 
+    # The nonce goes from the pipe into a mapping of its own and, if all is well, from there into the other pipe. It is
+    # never in memory that the interpreter has used or will use again, so no buffer that somebody forgot to clear shows
+    # it. The kernel clears a mapping's pages before they become anybody else's.
+    def sealed(mapping=mmap.mmap, raw=io.FileIO):
+        page = mapping(-1, 32)
+        raw(0, closefd=False).readinto(page)
+        return page
+
     if guarded:
         guard(sys)
     stream = WriteOnlyStringIO()
@@ -94,19 +110,78 @@ def main():
         if setitimer:
             setitimer(real_timer, micros / 1e6)
             signal.signal(signal.SIGALRM, alarm)
-        # One expression, on purpose. While the program runs, the nonce is on this frame's value stack and nowhere
-        # else: in no variable, no constant, no object that `f_back`, `f_locals` or `__closure__` lead to, and the
-        # pipe it came from is empty. After `exec` no name is looked up, so nothing that the program replaced has a
-        # say. An exception skips the write.
-        write(out, b"%b%a" % (read(0, 32), exec(program, {})))
+        if answers:
+            names = {}
+            exec(program, names)
+            left = b"A" + names["answer"].encode("utf-8", "backslashreplace")
+            while left:
+                left = left[write(out, left) :]
+        else:
+            # One expression, on purpose. While the program runs, the nonce's mapping is on this frame's value stack and
+            # nowhere else: in no variable, no constant, no object that `f_back`, `f_locals` or `__closure__` lead to, and
+            # the pipe it came from is empty. After `exec` no name is looked up, so nothing that the program replaced
+            # has a say. An exception skips the write and takes the mapping away, before anything else can run: from
+            # then on nobody here knows the nonce.
+            write(out, (sealed(), exec(program, {}))[0])
     except TimeoutException:
-        setitimer(real_timer, 0)
         write(out, b"T")
     except BaseException as error:
+        # The verdict comes first: showing the error may run more of the program.
+        write(out, b"F")
         if setitimer:
             setitimer(real_timer, 0)
-        write(out, b"F" + f"{error}"[:4000].encode("utf-8", "replace"))
+        write(out, f"{error}"[:4000].encode("utf-8", "replace"))
     leave(0)
+
+
+def load_packages(program):
+    """Imports what the program does of packages installed beside Python, and returns whether there were any.
+
+    The harness's process has imported them itself before it forks off the one for the program, so there they are
+    subject neither to its guard nor to the program's time.
+    """
+    import importlib.util
+    import os
+    import re
+
+    named = re.findall(r"(?:^|[;:])[ \t]*(?:import|from)[ \t]+([\w., \t]+)", program, re.M)
+    named = [part.split()[0] for clause in named for part in clause.split(" import ")[0].split(",") if part.split()]
+    named += re.findall(r"(?:import_module|__import__)\([ \t]*['\"]([\w.]+)['\"]", program)
+    found = False
+    for name in sorted(set(named)):
+        try:
+            spec = importlib.util.find_spec(name.partition(".")[0])
+            places = [spec.origin or "", *(spec.submodule_search_locations or ())]
+            if any(folder in place.split(os.sep) for folder in ("site-packages", "dist-packages") for place in places):
+                found = True
+                importlib.import_module(name)
+        except Exception:
+            pass  # the program will see for itself
+    return found
+
+
+def limit_memory(memory, packages):
+    """Limits the address space to `memory` bytes, or to so many more than packages have taken: torch alone maps
+    gigabytes of its libraries.
+    """
+    import mmap
+    import resource
+
+    limit = resource.RLIMIT_AS
+    most = resource.getrlimit(limit)[1]
+    most = 1 << 47 if most == resource.RLIM_INFINITY else most
+    # What is in use is the smallest limit under which one page more can be had. There may be no /proc to ask.
+    low, used = 0, most if packages else 0
+    while used - low > 1 << 20:
+        middle = (low + used) // 2
+        resource.setrlimit(limit, (middle, most))
+        try:
+            mmap.mmap(-1, mmap.PAGESIZE).close()
+            used = middle
+        except (OSError, MemoryError):
+            low = middle
+    memory = min(used + memory, most)
+    resource.setrlimit(limit, (memory, memory))
 
 
 def guard(sys):
@@ -114,26 +189,55 @@ def guard(sys):
 
     An audit hook cannot be removed, sees the call and not the name, and is not reachable without what it refuses. It
     refuses to list objects or referents (the value stack is among a frame's), to trace (a trace function may jump over
-    lines), to start interpreters (hooks are per interpreter) and to load native interfaces (memory is memory).
+    lines), to start interpreters (hooks are per interpreter), to load native interfaces (memory is memory) and to make
+    code by hand (bytecode that no compiler wrote reads past its own variables).
     """
+    import _imp
+    import importlib
+    import io
     import os
+    import types
 
     refused = frozenset(
         "gc.get_objects gc.get_referrers gc.get_referents sys.settrace sys.monitoring.register_callback "
-        "cpython.PyInterpreterState_New".split()
+        "sys._current_frames sys._current_exceptions cpython.PyInterpreterState_New marshal.load".split()
     )
     native = frozenset(
         "_ctypes _ctypes_test _cffi_backend _testcapi _testinternalcapi _testlimitedcapi _testbuffer _testclinic "
         "_testclinic_limited _testmultiphase _testsinglephase _testexternalinspection _remote_debugging _xxtestfuzz "
         "_interpreters _interpchannels _interpqueues _xxsubinterpreters _xxinterpchannels _xxinterpqueues".split()
     )
+    # Packages may have loaded them. They keep what they need; the program is told that there is none.
+    for name in [name for name in sys.modules if name.partition(".")[0] in native | {"ctypes", "cffi"}]:
+        del sys.modules[name]
     homes = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix, os.path.dirname(os.__file__)}
     homes.update(sys.path)
     homes = tuple(home.rstrip(os.sep) + os.sep for home in homes if home)
 
-    # `kind` and `text` are arguments because names of builtins can be replaced; methods are those of `str` itself
-    # because a subclass could lie.
-    def hook(event, args, refused=refused, native=native, homes=homes, kind=type, text=str, sep=os.sep):
+    frozen = []
+    if sys.version_info >= (3, 13):
+        frozen = [bytes(_imp.find_frozen(name, withdata=True)[0]) for name in _imp._frozen_module_names()]
+
+    # A refusal shows this function's frame to whoever catches it, so all that it uses is immutable and its own argument:
+    # no name that the program could bind anew, no function whose code it could replace. Methods are those of `str`
+    # itself, because a subclass could lie. Whatever goes wrong in here is a refusal, too.
+    def hook(
+        event,
+        args,
+        refused=refused,
+        native=native,
+        homes=homes,
+        kind=type,
+        text=str,
+        sep=os.sep,
+        frame=sys._getframe,
+        open_code=io.open_code,
+        frozen=frozenset(frozen),
+        load_pyc=importlib._bootstrap_external._compile_bytecode.__code__,
+        shows_bytes=sys.version_info >= (3, 10),
+        coroutine=types.coroutine.__code__,
+        code=types.CodeType,
+    ):
         if event == "import":
             name, path = args[0], args[1]
             if kind(name) is not text or name in native:
@@ -145,6 +249,36 @@ def guard(sys):
                 or path.split(sep)[-1].split(".")[0] in native
             ):
                 raise ImportError("native modules from outside the Python installation are refused in cofill's sandbox")
+        elif event == "marshal.loads" or event == "code.__new__":
+            # Code comes from the compiler, or from a file that it wrote and that nobody here can write to: the bytes
+            # must be those of the installed `.pyc` that importlib says it is loading. Pythons before 3.10 do not show
+            # the bytes, but every code object made of them, while importlib has them at hand. From 3.13 on, modules that
+            # are part of the interpreter are shown as well.
+            caller = frame(1)
+            local, data = caller.f_locals, None
+            if event == "marshal.loads":
+                data = args[0]
+            elif caller.f_code is load_pyc and not shows_bytes:
+                data = local["data"]
+            elif caller.f_code is coroutine:
+                # `types.coroutine`, and so asyncio, sets a flag in a copy of a generator's code.
+                old = local["co"]
+                if kind(old) is code and (args[0], args[3], args[6], args[7]) == (
+                    old.co_code,
+                    old.co_argcount,
+                    old.co_nlocals,
+                    old.co_stacksize,
+                ):
+                    return
+            if data in frozen:
+                return
+            if data is not None:
+                path = local["bytecode_path"]
+                if kind(path) is text and ".." not in path and path.startswith(homes):
+                    with open_code(path) as file:
+                        if file.read()[16:] == data:
+                            return
+            raise RuntimeError("code that no compiler wrote is refused in cofill's sandbox")
         elif event in refused or event[:7] == "ctypes.":
             raise RuntimeError(f"{event} is refused in cofill's sandbox")
 

@@ -35,15 +35,19 @@ impl Layers {
     pub const NONE: Layers =
         Layers { namespaces: false, landlock: false, seccomp: false, rlimits: false, privileges: false, guard: false };
 
-    /// What a program could still do. Files need a root of their own, or Landlock together with seccomp, since
-    /// Landlock leaves owners, modes and times of files alone; so do processes and sockets need one of the two.
+    /// What a program could still do. Files need a root of their own or Landlock. Nothing does without seccomp: Landlock
+    /// leaves owners, modes and times of files alone, and namespaces leave families of sockets that know none
+    /// (AF_VSOCK) and memory that no limit counts (memfds).
     pub(super) fn open_doors(self) -> Vec<&'static str> {
         let mut doors = Vec::new();
         if !(self.namespaces || (self.landlock && self.seccomp)) {
             doors.push("files of the user are within reach");
         }
+        if !self.seccomp {
+            doors.push("sockets are within reach");
+            doors.push("memory can be taken that no limit counts");
+        }
         if !(self.namespaces || self.seccomp) {
-            doors.push("the network is within reach");
             doors.push("processes can outlive the run");
         }
         if !self.privileges {
@@ -126,16 +130,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn namespaces_alone_or_landlock_with_seccomp_are_enough() {
+    fn seccomp_with_namespaces_or_landlock_is_enough() {
         let enough = |layers: Layers| layers.open_doors().is_empty();
         let limited = Layers { rlimits: true, privileges: true, ..Layers::NONE };
         assert!(enough(Layers::ALL));
-        assert!(enough(Layers { namespaces: true, ..limited }));
+        assert!(enough(Layers { namespaces: true, seccomp: true, ..limited }));
         assert!(enough(Layers { landlock: true, seccomp: true, ..limited }));
+        assert!(!enough(Layers { namespaces: true, landlock: true, ..limited }));
         assert!(!enough(Layers { landlock: true, ..limited }));
         assert!(!enough(Layers { seccomp: true, ..limited }));
         assert!(!enough(Layers { rlimits: false, ..Layers::ALL }));
         assert!(!enough(Layers { privileges: false, ..Layers::ALL }));
-        assert_eq!(Layers::NONE.open_doors().len(), 5);
+        assert_eq!(Layers::NONE.open_doors().len(), 6);
     }
 }

@@ -3,6 +3,8 @@
 mod child;
 mod fence;
 mod filter;
+mod held;
+mod identity;
 mod offer;
 mod root;
 mod sys;
@@ -11,6 +13,7 @@ use super::python::Python;
 use super::tidy::{Access, Workdir};
 use super::{Layers, Limits, verdict};
 use child::Plan;
+use identity::FreshId;
 pub(super) use offer::offer;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::{Gid, Pid, Resource, Signal, Uid, WaitOptions};
@@ -20,7 +23,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Devices that give nothing away.
@@ -36,7 +39,6 @@ pub(super) struct Cage {
     landlock: i64,
     namespaces: Namespaces,
     identity: Identity,
-    started: AtomicU32,
 }
 
 /// By which right namespaces are made.
@@ -58,9 +60,6 @@ enum Identity {
     Fresh,
 }
 
-/// Ids that systemd sets aside for services without a user of their own; they exist in containers with the usual
-/// 65,536 ids.
-const FRESH_IDS: std::ops::Range<u32> = 61_184..65_520;
 /// Whom the user is mapped to inside a user namespace. Not root, so that `execve` leaves no capability.
 const NOBODY: u32 = 65_534;
 
@@ -71,17 +70,19 @@ impl Cage {
         let is_root = user == 0;
         let in_user_namespace = layers.namespaces && self.namespaces == Namespaces::User;
         let fresh = (layers.privileges && is_root && self.identity == Identity::Fresh && !in_user_namespace)
-            .then(|| FRESH_IDS.start + self.started.fetch_add(1, Ordering::Relaxed) % FRESH_IDS.len() as u32);
+            .then(FreshId::claim)
+            .transpose()?;
+        let fresh_id = fresh.as_ref().map(FreshId::id);
 
         // Its directory: a tmpfs that only the child sees, or one of ours.
-        let owner = fresh.unwrap_or(if in_user_namespace { NOBODY } else { user });
+        let owner = fresh_id.unwrap_or(if in_user_namespace { NOBODY } else { user });
         let size = format!("size={},nr_inodes={},mode=700,uid={owner},gid={owner}", limits.disk, limits.entries);
         let root =
             layers.namespaces.then(|| root::Root::plan(self.base.path(), &self.python.readable, &size)).transpose()?;
         let workdir = (!layers.namespaces)
             .then(|| {
                 let workdir = Workdir::new(self.base.path(), "run", Access::Private)?;
-                std::os::unix::fs::chown(workdir.path(), fresh, fresh)?;
+                std::os::unix::fs::chown(workdir.path(), fresh_id, fresh_id)?;
                 io::Result::Ok(workdir)
             })
             .transpose()?;
@@ -110,7 +111,7 @@ impl Cage {
             maps: if in_user_namespace { &maps } else { &[] },
             root: root.as_ref(),
             rlimits: &rlimits,
-            identity: fresh.map(|id| (Uid::from_raw(id), Gid::from_raw(id))),
+            identity: fresh_id.map(|id| (Uid::from_raw(id), Gid::from_raw(id))),
             powerless: layers.privileges,
             ruleset: ruleset.as_ref().map(AsFd::as_fd),
             own: fence::own_bits(self.landlock),
@@ -128,13 +129,22 @@ impl Cage {
             Ok(None) => child::become_python(&plan),
             Ok(Some(pid)) => pid,
         };
+        alive().push(pid);
         let Pipes { request, answer, errors } = pipes;
         drop((request.0, answer.1, errors.1));
         let stdin = Some(File::from(request.1));
         let stdout = Some(File::from(answer.0));
         // From here on the process is ended whatever happens.
-        let running =
-            Running { pid, stdin, stdout, workdir, limits: *limits, watch_files: layers.rlimits, watch_tasks };
+        let running = Running {
+            pid,
+            stdin,
+            stdout,
+            workdir,
+            _user: fresh,
+            limits: *limits,
+            watch_files: layers.rlimits,
+            watch_tasks,
+        };
         let mut failure = Vec::new();
         File::from(errors.0).read_to_end(&mut failure)?;
         match failure[..] {
@@ -179,10 +189,11 @@ impl Cage {
             return (Vec::new(), false);
         }
         const STACK: u64 = 8 << 20;
+        const BURST: u64 = 16;
         // Of all threads together. Wall time ends the program earlier; this is for the case that we are gone.
         let cpu = 2 * wall.as_secs() + 4;
+        // The address space is limited by the driver, when it has loaded what the program imports.
         let mut rlimits = vec![
-            (Resource::As, limits.memory),
             (Resource::Cpu, cpu),
             (Resource::Fsize, limits.file),
             (Resource::Nofile, limits.descriptors),
@@ -196,7 +207,11 @@ impl Cage {
         match (counted_apart, owner) {
             (true, _) => rlimits.push((Resource::Nproc, limits.tasks)),
             (false, 0) => {}
-            (false, user) => rlimits.push((Resource::Nproc, tasks_of_user(user) + limits.tasks)),
+            // The user's other tasks count, and come and go: this is only the most that can be made between two looks.
+            (false, user) => {
+                let most = rustix::process::getrlimit(Resource::Nproc).maximum.unwrap_or(u64::MAX);
+                rlimits.push((Resource::Nproc, most.min(tasks_of_user(user) + BURST * limits.tasks)));
+            }
         }
         (rlimits, !counted_apart)
     }
@@ -231,6 +246,7 @@ pub(super) struct Running {
     stdin: Option<File>,
     stdout: Option<File>,
     workdir: Option<Workdir>,
+    _user: Option<FreshId>,
     limits: Limits,
     /// Files and tasks are to be watched, where the kernel does not limit them.
     watch_files: bool,
@@ -245,8 +261,13 @@ impl Running {
 
     /// What no kernel limit covers: files of a directory on a real disk, and threads of a user who has no limit.
     pub(super) fn takes_too_much(&self) -> bool {
-        let tasks = || task_count(self.pid.as_raw_nonzero().get().unsigned_abs()) > self.limits.tasks;
-        let files = || self.workdir.as_ref().is_some_and(|workdir| workdir.exceeds(&self.limits));
+        let pid = self.pid.as_raw_nonzero().get().unsigned_abs();
+        let tasks = || task_count(pid) > self.limits.tasks;
+        let files = || {
+            self.workdir
+                .as_ref()
+                .is_some_and(|workdir| workdir.exceeds(&self.limits, held::held(pid, workdir.path(), &self.limits)))
+        };
         (self.watch_files && files()) || (self.watch_tasks && tasks())
     }
 
@@ -258,10 +279,28 @@ impl Drop for Running {
         // The first process of a PID namespace takes all others with it. Elsewhere there is a single process, since
         // seccomp lets it start none; the group is for `--unsafe-exec`. Nothing is reaped before, so both numbers are
         // still ours.
-        let _ = rustix::process::kill_process_group(self.pid, Signal::KILL);
-        let _ = rustix::process::kill_process(self.pid, Signal::KILL);
+        kill(self.pid);
+        alive().retain(|pid| *pid != self.pid);
         while let Err(rustix::io::Errno::INTR) = rustix::process::waitpid(Some(self.pid), WaitOptions::empty()) {}
     }
+}
+
+/// Processes that run now, for [`kill_all`]. None of them was reaped, so the numbers are still theirs.
+static ALIVE: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
+
+fn alive() -> MutexGuard<'static, Vec<Pid>> {
+    ALIVE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ends every program of this process, for one that is about to be ended itself.
+pub(super) fn kill_all() {
+    alive().iter().for_each(|pid| kill(*pid));
+}
+
+fn kill(pid: Pid) {
+    // Either fails only when there is nobody left.
+    let _ = rustix::process::kill_process_group(pid, Signal::KILL);
+    let _ = rustix::process::kill_process(pid, Signal::KILL);
 }
 
 /// Request, answer, errors; each as (reading end, writing end), none inherited.

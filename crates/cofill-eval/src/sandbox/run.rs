@@ -5,7 +5,7 @@
 //! a slow start of Python on a loaded machine is not counted.
 
 use super::cage::{Cage, Running};
-use super::verdict::{self, Nonce};
+use super::verdict::{self, Nonce, Wanted};
 use super::{Layers, Limits};
 use crate::judge::Execution;
 use std::io::{Read, Write};
@@ -13,8 +13,8 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Python has this long to start.
-const STARTUP: Duration = Duration::from_secs(30);
+/// Python has this long to start, packages included that the program imports.
+const STARTUP: Duration = Duration::from_secs(60);
 /// The harness joins for a second longer than its alarm.
 const GRACE: Duration = Duration::from_secs(1);
 /// How often what the kernel does not limit is looked at.
@@ -27,26 +27,48 @@ pub(super) enum Failure {
     Start(String),
     #[error("Python ended before the program began: {0}")]
     Early(String),
+    #[error("the answer of a program of ours cannot be used: {0}")]
+    Answer(String),
 }
 
-/// Runs a program and leaves nothing of it.
-pub(super) fn run(
-    cage: &Cage,
-    layers: Layers,
-    limits: &Limits,
-    program: &str,
-    timeout: Duration,
-) -> Result<Execution, Failure> {
-    let mut running = cage.start(layers, limits, timeout + GRACE).map_err(|error| Failure::Start(error.to_string()))?;
-    let nonce = Nonce::new();
-    let answers = talk(&mut running, verdict::request(program, timeout, layers), nonce);
-    let verdict = listen(&answers, &running, timeout, &nonce);
-    running.end();
-    verdict
+/// Runs programs, each in a process of its own, and leaves nothing of them.
+pub(super) struct Runner<'a> {
+    pub(super) cage: &'a Cage,
+    pub(super) layers: Layers,
+    pub(super) limits: &'a Limits,
+}
+
+impl Runner<'_> {
+    /// How a program ends.
+    pub(super) fn run(&self, program: &str, timeout: Duration) -> Result<Execution, Failure> {
+        let (answer, nonce) = self.talk(program, timeout, Wanted::Verdict)?;
+        Ok(verdict::decode(&answer, &nonce))
+    }
+
+    /// What a program of our own leaves in its variable `answer`; nothing if it raises or takes too long.
+    pub(super) fn answer(&self, program: &str, timeout: Duration) -> Result<Option<String>, Failure> {
+        let (answer, _) = self.talk(program, timeout, Wanted::Answer)?;
+        verdict::text(&answer).map_err(Failure::Answer)
+    }
+
+    /// Everything the driver says after the program began.
+    fn talk(&self, program: &str, timeout: Duration, wanted: Wanted) -> Result<(Vec<u8>, Nonce), Failure> {
+        super::wait_if_ending();
+        let start = self.cage.start(self.layers, self.limits, timeout + GRACE);
+        let mut running = start.map_err(|error| Failure::Start(error.to_string()))?;
+        let nonce = Nonce::new();
+        let memory = if self.layers.rlimits { self.limits.memory } else { 0 };
+        let request = verdict::request(program, timeout, memory, self.layers, wanted);
+        let answers = exchange(&mut running, request, nonce, wanted);
+        let answer = listen(&answers, &running, timeout, &nonce, wanted);
+        running.end();
+        super::wait_if_ending();
+        Ok((answer?, nonce))
+    }
 }
 
 /// Two threads that write the request and read the answer. They end when the process does.
-fn talk(running: &mut Running, request: Vec<u8>, nonce: Nonce) -> Receiver<Vec<u8>> {
+fn exchange(running: &mut Running, request: Vec<u8>, nonce: Nonce, wanted: Wanted) -> Receiver<Vec<u8>> {
     let (stdin, stdout) = running.pipes();
     thread::spawn(move || {
         let Some(mut stdin) = stdin else { return };
@@ -60,7 +82,7 @@ fn talk(running: &mut Running, request: Vec<u8>, nonce: Nonce) -> Receiver<Vec<u
         let mut total = 0;
         while let Ok(n @ 1..) = stdout.read(&mut buffer) {
             total += n;
-            if send.send(buffer[..n].to_vec()).is_err() || total > verdict::LONGEST {
+            if send.send(buffer[..n].to_vec()).is_err() || total > wanted.longest() {
                 return;
             }
         }
@@ -74,7 +96,8 @@ fn listen(
     running: &Running,
     timeout: Duration,
     nonce: &Nonce,
-) -> Result<Execution, Failure> {
+    wanted: Wanted,
+) -> Result<Vec<u8>, Failure> {
     let mut answer = Vec::new();
     let starts = Instant::now() + STARTUP;
     while answer.is_empty() {
@@ -94,14 +117,22 @@ fn listen(
     }
     answer.remove(0);
     let ends = Instant::now() + timeout + GRACE;
-    while !verdict::complete(&answer, nonce) {
+    let mut looked = Instant::now();
+    while !verdict::complete(&answer, nonce, wanted) {
+        // Whatever the program says meanwhile, or keeps saying to be left alone.
+        if looked.elapsed() >= TICK {
+            if running.takes_too_much() {
+                break;
+            }
+            looked = Instant::now();
+        }
         let left = ends.saturating_duration_since(Instant::now());
         match answers.recv_timeout(left.min(TICK)) {
             Ok(bytes) => answer.extend(bytes),
             Err(RecvTimeoutError::Disconnected) => break,
-            Err(RecvTimeoutError::Timeout) if left.is_zero() || running.takes_too_much() => break,
+            Err(RecvTimeoutError::Timeout) if left.is_zero() => break,
             Err(RecvTimeoutError::Timeout) => {}
         }
     }
-    Ok(verdict::decode(&answer, nonce))
+    Ok(answer)
 }

@@ -5,11 +5,22 @@ use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// A directory of our own.
 #[derive(Debug)]
 pub(super) struct Workdir {
     path: PathBuf,
+    /// Locked as long as we live, so that others can tell ours from what a killed process left.
+    _alive: Option<fs::File>,
+}
+
+/// Directories that exist now, for [`remove_all`].
+static LIVE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn live() -> MutexGuard<'static, Vec<PathBuf>> {
+    LIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Who may enter a directory besides its owner.
@@ -32,48 +43,84 @@ impl Workdir {
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, if access == Access::Private { 0o700 } else { 0o711 });
         #[cfg(not(unix))]
         let _ = access;
+        live().push(path.clone());
         builder.create(&path)?;
-        Ok(Workdir { path })
+        let alive = fs::File::open(&path).ok().filter(|folder| folder.try_lock().is_ok());
+        Ok(Workdir { path, _alive: alive })
     }
 
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether more lies in it than the limits say. Names too long to follow are more than that.
+    /// Whether more lies in it, or is held besides, than the limits say. What cannot be counted is too much: names too long
+    /// to follow, directories closed to their owner, and things that are moved about all the time.
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
-    pub(super) fn exceeds(&self, limits: &Limits) -> bool {
-        let (mut bytes, mut entries) = (0, 0);
+    pub(super) fn exceeds(&self, limits: &Limits, held: Usage) -> bool {
+        // Files come and go in ordinary programs, too, but not between every two looks.
+        const LOOKS: usize = 16;
+        (0..LOOKS).find_map(|_| self.look(limits, held)).unwrap_or(true)
+    }
+
+    /// `None` if something was gone before it was counted.
+    fn look(&self, limits: &Limits, held: Usage) -> Option<bool> {
+        let mut usage = held;
         let mut open = vec![self.path.clone()];
+        let mut missed = false;
         while let Some(folder) = open.pop() {
             let list = match fs::read_dir(&folder) {
                 Ok(list) => list,
-                Err(error) if error.kind() == io::ErrorKind::InvalidFilename => return true,
-                Err(_) => continue,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    missed = true;
+                    continue;
+                }
+                Err(_) => return Some(true),
             };
             for entry in list.flatten() {
-                let Ok(about) = entry.metadata() else { continue };
-                entries += 1;
-                bytes += size(&about);
-                if entries > limits.entries || bytes > limits.disk {
-                    return true;
-                }
+                let Ok(about) = entry.metadata() else {
+                    missed = true;
+                    continue;
+                };
+                usage.add(size(&about));
                 if about.is_dir() {
                     open.push(entry.path());
                 }
             }
+            if usage.exceeds(limits) {
+                return Some(true);
+            }
         }
-        false
+        (!missed).then(|| usage.exceeds(limits))
     }
 }
 
+/// Space that files take.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Usage {
+    bytes: u64,
+    entries: u64,
+}
+
+impl Usage {
+    /// One file more.
+    pub(super) fn add(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.entries += 1;
+    }
+
+    fn exceeds(self, limits: &Limits) -> bool {
+        self.bytes > limits.disk || self.entries > limits.entries
+    }
+}
+
+/// Bytes on the disk.
 #[cfg(unix)]
-fn size(about: &fs::Metadata) -> u64 {
+pub(super) fn size(about: &fs::Metadata) -> u64 {
     std::os::unix::fs::MetadataExt::blocks(about) * 512
 }
 
 #[cfg(not(unix))]
-fn size(about: &fs::Metadata) -> u64 {
+pub(super) fn size(about: &fs::Metadata) -> u64 {
     about.len()
 }
 
@@ -81,7 +128,51 @@ impl Drop for Workdir {
     fn drop(&mut self) {
         // Nobody to tell. What stays behind is in the system's temporary directory under our name.
         let _ = remove(&self.path);
+        live().retain(|path| *path != self.path);
     }
+}
+
+/// Removes every directory of this process, for one that is about to be ended.
+pub(super) fn remove_all() {
+    // Programs that were just killed may still be closing their files.
+    const TRIES: usize = 50;
+    for _ in 0..TRIES {
+        // Those inside others first.
+        let left: Vec<PathBuf> = live().iter().rev().filter(|path| path.exists()).cloned().collect();
+        if left.is_empty() {
+            return;
+        }
+        left.iter().for_each(|path| drop(remove(path)));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Removes what processes of this user left that were killed before they could. Whoever lives holds a lock; whoever has
+/// just begun may not have it yet.
+pub(super) fn remove_stale(parent: &Path, prefix: &str) {
+    const YOUNG: Duration = Duration::from_secs(60);
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let is_named = entry.file_name().to_str().is_some_and(|name| name.starts_with(prefix));
+        let Ok(about) = entry.metadata() else { continue };
+        let is_young = about.modified().ok().and_then(|at| at.elapsed().ok()).is_none_or(|age| age < YOUNG);
+        if !is_named || !about.is_dir() || !is_ours(&about) || is_young {
+            continue;
+        }
+        if fs::File::open(entry.path()).is_ok_and(|folder| folder.try_lock().is_ok()) {
+            let _ = remove(&entry.path());
+        }
+    }
+}
+
+#[cfg(unix)]
+fn is_ours(about: &fs::Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata("/proc/self").is_ok_and(|own| own.uid() == about.uid())
+}
+
+#[cfg(not(unix))]
+fn is_ours(_: &fs::Metadata) -> bool {
+    false
 }
 
 /// Removes a directory of any depth. `fs::remove_dir_all` holds a descriptor per level, and a hostile program makes
@@ -148,7 +239,7 @@ mod tests {
             fs::rename(&inner, outer.join(&name)).unwrap();
             fs::rename(&outer, &inner).unwrap();
         }
-        assert!(top.exceeds(&Limits::default()), "deeper than a path");
+        assert!(top.exceeds(&Limits::default(), Usage::default()), "deeper than a path");
         let path = top.path().to_path_buf();
         drop(top);
         assert!(!path.exists());
@@ -175,12 +266,38 @@ mod tests {
     }
 
     #[test]
+    fn what_the_dead_left_is_removed_and_what_the_living_use_is_not() {
+        let parent = workdir();
+        let make = |name: &str, seconds: u64| {
+            let path = parent.path().join(name);
+            fs::create_dir_all(path.join("inside")).unwrap();
+            let folder = fs::File::open(&path).unwrap();
+            folder.set_modified(std::time::SystemTime::now() - Duration::from_secs(seconds)).unwrap();
+            (path, folder)
+        };
+        let (dead, _) = make("cofill-sandbox-1", 3600);
+        let (young, _) = make("cofill-sandbox-2", 1);
+        let (living, lock) = make("cofill-sandbox-3", 3600);
+        let (other, _) = make("sandbox-4", 3600);
+        lock.lock().unwrap();
+        remove_stale(parent.path(), "cofill-sandbox-");
+        assert_eq!([&dead, &young, &living, &other].map(|path| path.exists()), [false, true, true, true]);
+    }
+
+    #[test]
     fn bytes_and_entries_are_counted() {
         let top = workdir();
         fs::write(top.path().join("a"), vec![1; 100_000]).unwrap();
         let limits = Limits::default();
-        assert!(!top.exceeds(&limits));
-        assert!(top.exceeds(&Limits { disk: 50_000, ..limits }));
-        assert!(top.exceeds(&Limits { entries: 0, ..limits }));
+        let exceeds = |limits: Limits, held: u64| {
+            let mut usage = Usage::default();
+            usage.add(held);
+            top.exceeds(&limits, usage)
+        };
+        assert!(!exceeds(limits, 0));
+        assert!(exceeds(Limits { disk: 50_000, ..limits }, 0));
+        assert!(exceeds(Limits { entries: 1, ..limits }, 0));
+        // What is held counts with what lies there.
+        assert!(!exceeds(limits, limits.disk / 2) && exceeds(limits, limits.disk));
     }
 }

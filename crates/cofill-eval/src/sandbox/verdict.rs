@@ -1,8 +1,8 @@
 //! What is said to the driver and what its answer is worth.
 //!
-//! A pass is 32 random bytes that the driver takes from its stdin just before the program starts and gives back, with
-//! a `None` that only `exec` makes, just after it ended. So nothing that a program can print, no exit code and no
-//! replaced function is a pass. `driver.py` says where the bytes are meanwhile.
+//! A pass is 32 random bytes that the driver takes from its stdin just before the program starts and gives back just
+//! after it ended. So nothing that a program can print, no exit code and no replaced function is a pass. `driver.py`
+//! says where the bytes are meanwhile.
 
 use super::Layers;
 use crate::judge::Execution;
@@ -13,7 +13,28 @@ use std::time::Duration;
 pub(super) const DRIVER: &str = include_str!("driver.py");
 
 /// As much of an answer as is read: more than the longest error text the driver sends.
-pub(super) const LONGEST: usize = 32 << 10;
+const LONGEST_VERDICT: usize = 32 << 10;
+/// As much as one of our own programs may have to say.
+const LONGEST_ANSWER: usize = 16 << 20;
+
+/// What a program is run for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// Whether it runs to its end.
+    Verdict,
+    /// The text it leaves in its variable `answer`. Only for programs of our own: this says nothing about who wrote it.
+    Answer,
+}
+
+impl Wanted {
+    /// As much as is read.
+    pub(super) fn longest(self) -> usize {
+        match self {
+            Wanted::Verdict => LONGEST_VERDICT,
+            Wanted::Answer => LONGEST_ANSWER,
+        }
+    }
+}
 
 /// Bytes that nobody can guess. SipHash under a key from the system's random source.
 #[derive(Clone, Copy)]
@@ -34,20 +55,21 @@ impl Nonce {
     }
 }
 
-/// Everything before the nonce.
-pub(super) fn request(program: &str, timeout: Duration, layers: Layers) -> Vec<u8> {
+/// Everything before the nonce. `memory` is 0 for no limit.
+pub(super) fn request(program: &str, timeout: Duration, memory: u64, layers: Layers, wanted: Wanted) -> Vec<u8> {
     let micros = u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX);
-    let mut bytes = Vec::with_capacity(program.len() + 17);
-    bytes.extend((program.len() as u64).to_be_bytes());
-    bytes.extend(micros.to_be_bytes());
-    bytes.push(u8::from(layers.guard));
+    let mut bytes = Vec::with_capacity(program.len() + 25);
+    for number in [program.len() as u64, micros, memory] {
+        bytes.extend(number.to_be_bytes());
+    }
+    bytes.push(u8::from(layers.guard) | u8::from(wanted == Wanted::Answer) << 1);
     bytes.extend(program.as_bytes());
     bytes
 }
 
 /// Whether nothing that might follow can change the verdict.
-pub(super) fn complete(answer: &[u8], nonce: &Nonce) -> bool {
-    answer.len() >= LONGEST || answer == b"T" || is_pass(answer, nonce)
+pub(super) fn complete(answer: &[u8], nonce: &Nonce, wanted: Wanted) -> bool {
+    answer.len() >= wanted.longest() || answer == b"T" || is_pass(answer, nonce)
 }
 
 /// The harness's words for an answer, `R` taken off. No answer, or one that makes no sense, is a program that did not
@@ -62,7 +84,16 @@ pub(super) fn decode(answer: &[u8], nonce: &Nonce) -> Execution {
 }
 
 fn is_pass(answer: &[u8], nonce: &Nonce) -> bool {
-    answer.strip_prefix(&nonce.0) == Some(b"None")
+    answer == nonce.0
+}
+
+/// What one of our own programs had to say: nothing if it raised, and nothing if its time was up.
+pub(super) fn text(answer: &[u8]) -> Result<Option<String>, String> {
+    match answer {
+        [b'A', ..] if answer.len() >= LONGEST_ANSWER => Err(format!("its answer has more than {LONGEST_ANSWER} bytes")),
+        [b'A', text @ ..] => String::from_utf8(text.to_vec()).map(Some).map_err(|error| error.to_string()),
+        _ => Ok(None),
+    }
 }
 
 #[cfg(test)]
@@ -70,17 +101,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_nonce_and_none_pass() {
+    fn only_the_nonce_passes() {
         let nonce = Nonce::new();
         let passes = |answer: &[u8]| decode(answer, &nonce).passed;
-        let mut good = nonce.0.to_vec();
-        assert!(!passes(&good));
-        good.extend(b"None");
-        assert!(passes(&good) && complete(&good, &nonce));
+        let good = nonce.0.to_vec();
+        assert!(passes(&good) && complete(&good, &nonce, Wanted::Verdict));
+        assert!(!passes(&good[..31]));
         assert!(!passes(&[&good[..], b"x"].concat()));
         assert!(!passes(&[b"x", &good[..]].concat()));
         assert!(!passes(b"passed") && !passes(b"") && !passes(b"T"));
         assert_ne!(Nonce::new().0, nonce.0);
+    }
+
+    #[test]
+    fn an_answer_is_all_that_follows_its_letter() {
+        assert_eq!(text("Aänderung".as_bytes()), Ok(Some("änderung".into())));
+        assert_eq!(
+            [text(b"A"), text(b"T"), text(b"Fwhy"), text(b"")],
+            [Ok(Some(String::new())), Ok(None), Ok(None), Ok(None)]
+        );
+        assert!(text(b"A\xff").is_err() && text(&vec![b'A'; LONGEST_ANSWER]).is_err());
     }
 
     #[test]

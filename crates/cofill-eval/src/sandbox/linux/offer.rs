@@ -6,14 +6,17 @@
 use super::{Cage, Identity, Namespaces, filter, sys};
 use crate::sandbox::layers::Offer;
 use crate::sandbox::python::Python;
-use crate::sandbox::tidy::{Access, Workdir};
-use crate::sandbox::{Error, Layers, Options, PROBE_TIMEOUT, run};
+use crate::sandbox::run::Runner;
+use crate::sandbox::tidy::{self, Access, Workdir};
+use crate::sandbox::{Error, Layers, Options, PROBE_TIMEOUT};
 use std::io;
-use std::sync::atomic::AtomicU32;
 
 /// The layers that are wanted and work.
 pub(in crate::sandbox) fn offer(python: &Python, options: &Options) -> Result<Offer, Error> {
     let parent = std::env::temp_dir();
+    for prefix in ["cofill-sandbox-", "cofill-canary-"] {
+        tidy::remove_stale(&parent, prefix);
+    }
     let base = Workdir::new(&parent, "cofill-sandbox", Access::Passable)
         .map_err(|problem| Error::Workdir { parent, problem })?;
     let is_root = rustix::process::geteuid().is_root();
@@ -24,7 +27,6 @@ pub(in crate::sandbox) fn offer(python: &Python, options: &Options) -> Result<Of
         landlock: 0,
         namespaces: if is_root { Namespaces::Root } else { Namespaces::User },
         identity: Identity::Fresh,
-        started: AtomicU32::new(0),
     };
     let mut found =
         Found { layers: Layers { guard: options.layers.guard, ..Layers::NONE }, working: vec![], lacking: vec![] };
@@ -122,7 +124,8 @@ impl Found {
 
 /// Why a program that should pass does not.
 fn attempt(cage: &Cage, options: &Options, layers: Layers) -> Option<String> {
-    match run::run(cage, layers, &options.limits, "assert 1 + 1 == 2", PROBE_TIMEOUT) {
+    let runner = Runner { cage, layers, limits: &options.limits };
+    match runner.run("assert 1 + 1 == 2", PROBE_TIMEOUT) {
         Ok(execution) if execution.passed => None,
         Ok(execution) => Some(format!("a harmless program ended with `{}`", execution.result)),
         Err(failure) => Some(failure.to_string()),

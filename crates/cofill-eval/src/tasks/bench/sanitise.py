@@ -1,6 +1,5 @@
-# What the field's evaluation scripts for Dream keep of a model's code. Run by sanitise.rs, which calls `answer`.
+# What the field's evaluation scripts for Dream keep of a model's code. Run by sanitise.rs, which calls `sanitised`.
 import ast
-import json
 
 
 def parsed(code):
@@ -65,7 +64,3 @@ def sanitised(text, entry_point):
     kept = [node for node in body if isinstance(node, (ast.Import, ast.ImportFrom))]
     kept += [node for name, node in definitions.items() if name in reached]
     return "\n".join(ast.unparse(node) for node in kept)
-
-
-def answer(text, entry_point):
-    raise Exception("sanitised " + json.dumps(sanitised(text, entry_point)))

@@ -2,7 +2,6 @@
 //!
 //! The rules are about Python's own syntax tree and its own way of printing it, so a port of the parser could only be wrong where it
 //! differs. `sanitise.py` is run like any generated program, confined as they are; the code it is given is parsed there and not run.
-//! It answers by raising, because a program's exception is all that `code_eval` reports of it.
 
 use crate::judge::Execute;
 use std::time::Duration;
@@ -15,10 +14,6 @@ const PROGRAM: &str = include_str!("sanitise.py");
 /// The imports of `text`, and the definitions that `entry_point` can reach. Nothing if Python gives up on it.
 pub(super) fn sanitise(judge: &dyn Execute, text: &str, entry_point: &str) -> Result<String, String> {
     // JSON's string literals are Python's.
-    let call = format!("answer({}, {})", serde_json::json!(text), serde_json::json!(entry_point));
-    let ran = judge.run(&format!("{PROGRAM}\n{call}\n"), TIMEOUT)?;
-    match ran.result.strip_prefix("failed: sanitised ") {
-        Some(code) => serde_json::from_str(code).map_err(|error| format!("the sanitised code was cut off: {error}")),
-        None => Ok(String::new()),
-    }
+    let call = format!("answer = sanitised({}, {})", serde_json::json!(text), serde_json::json!(entry_point));
+    Ok(judge.answer(&format!("{PROGRAM}\n{call}\n"), TIMEOUT)?.unwrap_or_default())
 }

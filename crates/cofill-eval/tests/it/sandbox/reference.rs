@@ -3,9 +3,9 @@
 //! Whoever builds programs from documents and answers is tested elsewhere; here they are put together as lmeval.md
 //! says, to see that the sandbox agrees with `code_eval` about how each of them ends.
 
-use super::{SECOND, alone, by_two, python};
+use super::{FALLBACK, SECOND, alone, by_two, python};
 use cofill_eval::judge::{Execute, Execution};
-use cofill_eval::sandbox::{Options, Sandbox};
+use cofill_eval::sandbox::{Layers, Options, Sandbox};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,8 +29,8 @@ fn text<'a>(row: &'a Value, field: &str) -> &'a str {
 }
 
 /// The harness's time, and limits as users have them.
-fn run_all(programs: &[String]) -> (Sandbox, Vec<Execution>) {
-    let sandbox = Sandbox::new(&python(), Options::default()).unwrap();
+fn run_all(layers: Layers, programs: &[String]) -> (Sandbox, Vec<Execution>) {
+    let sandbox = Sandbox::new(&python(), Options { layers, ..Options::default() }).unwrap();
     let results = Mutex::new(vec![None; programs.len()]);
     by_two(programs.len(), |i| {
         let execution = sandbox.run(&programs[i], 3 * SECOND).unwrap();
@@ -59,11 +59,24 @@ fn conformance_reference_solutions_pass() {
             row["test_list"].as_array().unwrap().iter().take(3).map(|test| test.as_str().unwrap()).collect();
         format!("{}\n{}", text(row, "code"), tests.join("\n"))
     }));
-    let (_, results) = run_all(&programs);
+    for (layers, with) in [(Layers::ALL, "with namespaces"), (FALLBACK, "without")] {
+        reference_solutions_pass(&shared, layers, with, &programs, humaneval.len(), &mbpp);
+    }
+}
+
+fn reference_solutions_pass(
+    shared: &Path,
+    layers: Layers,
+    with: &str,
+    programs: &[String],
+    humaneval: usize,
+    mbpp: &[Value],
+) {
+    let (_, results) = run_all(layers, programs);
     let passed = |results: &[Execution]| results.iter().filter(|result| result.passed).count();
-    let (first, second) = results.split_at(humaneval.len());
-    println!("conformance: reference solutions: HumanEval {}/{}", passed(first), first.len());
-    println!("conformance: reference solutions: MBPP {}/{}", passed(second), second.len());
+    let (first, second) = results.split_at(humaneval);
+    println!("conformance: reference solutions, {with}: HumanEval {}/{}", passed(first), first.len());
+    println!("conformance: reference solutions, {with}: MBPP {}/{}", passed(second), second.len());
 
     let golden = rows(&shared.join("goldens/lmeval/scoring/code_reference_selfcheck.jsonl"));
     assert_eq!(golden.len(), results.len());
@@ -110,8 +123,11 @@ fn conformance_scoring_cases_end_as_in_the_harness() {
             }
         }
     }
-    let (sandbox, results) = run_all(&cases.iter().map(|(_, program, ..)| program.clone()).collect::<Vec<_>>());
-    let has_numpy = sandbox.run("import numpy", 3 * SECOND).unwrap().passed;
+    let (sandbox, results) =
+        run_all(Layers::ALL, &cases.iter().map(|(_, program, ..)| program.clone()).collect::<Vec<_>>());
+    // Asked outside: that it cannot be imported inside would be our fault.
+    let numpy = std::process::Command::new(python()).args(["-c", "import numpy"]).output().unwrap();
+    let has_numpy = numpy.status.success();
     // Texts of errors are those of the goldens' Python.
     let same_texts = sandbox.python_version().starts_with("3.11.");
     let (mut checked, mut texts) = (0, 0);

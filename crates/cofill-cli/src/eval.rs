@@ -1,7 +1,7 @@
 //! `cofill eval`: score a model and a sampler on a task.
 
 use crate::fail::{Done, Fail};
-use crate::judges::JudgeArgs;
+use crate::judges::{self, JudgeArgs};
 use crate::model::{DEFAULT, KeepArgs, NAMES, checkpoint};
 use crate::progress::Progress;
 use crate::setup::{Asked, Ready, Settled};
@@ -15,7 +15,6 @@ use serde_json::json;
 use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 /// Score a model and a sampler on a task.
 ///
@@ -178,10 +177,11 @@ fn report(args: &Args, totals: &Totals) -> Done {
             "nfe": totals.mean_nfe(),
             "tokens_per_forward": totals.per_forward(),
             "seconds": totals.seconds,
+            "unjudged": totals.unjudged,
             "version": env!("CARGO_PKG_VERSION"),
         });
         writeln!(stdout, "{answer}")?;
-        return Ok(ExitCode::SUCCESS);
+        return judges::outcome(totals.unjudged, totals.n);
     }
     let percent = |mean: f64, error: Option<f64>| {
         let error = error.map(|error| format!(" ± {:.1}", 100.0 * error)).unwrap_or_default();
@@ -203,5 +203,5 @@ fn report(args: &Args, totals: &Totals) -> Done {
             writeln!(stdout, "  {:<18} {:<12} {}", mean.filter, mean.metric, percent(mean.mean, mean.standard_error))?;
         }
     }
-    Ok(ExitCode::SUCCESS)
+    judges::outcome(totals.unjudged, totals.n)
 }

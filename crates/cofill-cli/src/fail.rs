@@ -108,13 +108,10 @@ impl From<cofill_model::Error> for Fail {
     }
 }
 
-/// Files, tasks and numbers are the user's; a judge that breaks down is not.
+/// Files, tasks and numbers are the user's.
 impl From<cofill_eval::tasks::bench::Error> for Fail {
     fn from(error: cofill_eval::tasks::bench::Error) -> Fail {
-        match error {
-            cofill_eval::tasks::bench::Error::Judge { .. } => Fail::Run(error.into()),
-            _ => Fail::Request(error.into()),
-        }
+        Fail::Request(error.into())
     }
 }
 

@@ -1,11 +1,13 @@
 //! Who compares formulas and who runs programs.
 
-use crate::fail::{Done, Fail};
+use crate::fail::{Done, Fail, warning_line};
+use crate::signals;
 use cofill_eval::judge::{Equivalence, Execute, Judges, Math};
 use cofill_eval::math::{Native, Sympy};
 use cofill_eval::sandbox::{Options, Sandbox};
 use cofill_eval::tasks::bench::Bench;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 /// How answers are judged that are more than texts.
 #[derive(clap::Args)]
@@ -57,6 +59,26 @@ impl JudgeArgs {
     }
 }
 
+/// Says that no judge could judge an answer.
+pub(crate) fn warn(doc: usize, failure: Option<&str>) {
+    if let Some(why) = failure {
+        warning_line(&format!("doc_id {doc}: the judge failed, and the answer counts as wrong: {why}"));
+    }
+}
+
+/// How a run ends in which so many of the answers could not be judged: a score of none but those is none.
+pub(crate) fn outcome(unjudged: usize, answers: usize) -> Done {
+    let most = format!("{unjudged} of {answers} answers could not be judged");
+    match unjudged {
+        0 => Ok(ExitCode::SUCCESS),
+        all if all == answers => Err(Fail::Run(anyhow::anyhow!("{most}; the score means nothing"))),
+        _ => {
+            warning_line(&format!("{most} and count as wrong; the score is that much too low at the most"));
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
 /// The judges that a task needs. The one place where they are made.
 pub(crate) fn make(task: Bench, math: Math, python: &Path, unsafe_exec: bool) -> Done<Made> {
     let mut made = Made::default();
@@ -69,6 +91,7 @@ pub(crate) fn make(task: Bench, math: Math, python: &Path, unsafe_exec: bool) ->
         }
         (Bench::Humaneval | Bench::Mbpp, _) => {
             let options = Options { unsafe_exec, ..Options::default() };
+            signals::end_programs_first()?;
             let sandbox = Sandbox::new(python, options).map_err(|error| Fail::Request(error.into()))?;
             made.execute = Some(Box::new(sandbox));
         }

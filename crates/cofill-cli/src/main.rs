@@ -25,6 +25,7 @@ mod score;
 mod select;
 mod setup;
 mod show;
+mod signals;
 mod sweep;
 mod tiny;
 mod trace;

@@ -1,23 +1,24 @@
 //! `cofill score`: the scores of any engine's answers to a benchmark.
 
 use crate::fail::{Done, Fail, warning_line};
-use crate::judges::{JudgeArgs, Made};
+use crate::judges::{self, JudgeArgs, Made};
 use crate::show::count;
 use anyhow::Context;
-use cofill_eval::data::json_problem;
+use cofill_eval::data::{json_problem, without_lone_surrogates};
 use cofill_eval::results::{filters, notes};
 use cofill_eval::tasks::bench::{Bench, Loaded, Mean, Scored, Tally};
 use cofill_eval::wrapper::{SpecialTexts, Wrapper};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 /// Score answers to a benchmark as lm-evaluation-harness 0.4.8 does, whoever gave them.
 ///
 /// Each line of the predictions is {"case_id":..,"doc_id":0,"raw_output":".."}: the question and all that was generated,
-/// before any stop string is looked for. `case_id` is optional and is given back; other fields are passed over.
+/// before any stop string is looked for. `case_id` is optional and is given back; other fields are passed over. Half a
+/// surrogate pair, which Python can write and no text can hold, is read as U+FFFD.
 ///
 /// Each line of the answer is {"case_id":..,"doc_id":0,"filters":{NAME:{"filtered":..,"metrics":{..}}}} and what lies in
 /// between; the last is {"summary":{..}} with mean and standard error of every metric.
@@ -66,20 +67,23 @@ pub(crate) fn run(args: &Args) -> Done {
     let specials = SpecialTexts(args.special.clone());
     let mut out = std::io::stdout().lock();
     let mut tally = Tally::default();
+    let (mut unjudged, answers) = (0, predictions.len());
     for prediction in predictions {
         let reply = args.wrapper.reply(&prediction.raw_output, args.task.until(), &specials);
         let reply = reply.map_err(|error| Fail::Request(error.into()))?;
         let scored = task.score(prediction.doc_id, &reply, &made.judges())?;
         tally.add(&scored);
+        judges::warn(prediction.doc_id, scored.judge_failure());
+        unjudged += usize::from(scored.judge_failure().is_some());
         if args.json {
             writeln!(out, "{}", line(&prediction, &scored))?;
         }
     }
     match args.json {
-        true => writeln!(out, "{}", json!({"summary": summary(args, &task, &made, &tally)}))?,
+        true => writeln!(out, "{}", json!({"summary": summary(args, &task, &made, &tally, unjudged)}))?,
         false => out.write_all(table(args, &tally.means()).as_bytes())?,
     }
-    Ok(ExitCode::SUCCESS)
+    judges::outcome(unjudged, answers)
 }
 
 /// All predictions, checked before the first one is scored: running programs takes its time.
@@ -96,7 +100,16 @@ fn predictions(path: &Path, task: &Loaded) -> Done<Vec<Prediction>> {
             continue;
         }
         let at = |problem: String| Fail::request(format!("line {number} of --predictions: {problem}"));
-        let prediction: Prediction = serde_json::from_slice(line).map_err(|error| at(json_problem(&error)))?;
+        let line = match without_lone_surrogates(line) {
+            None => Cow::Borrowed(line),
+            Some(mended) => {
+                warning_line(&format!(
+                    "line {number} of --predictions: half a surrogate pair is no character; read as U+FFFD"
+                ));
+                Cow::Owned(mended)
+            }
+        };
+        let prediction: Prediction = serde_json::from_slice(&line).map_err(|error| at(json_problem(&error)))?;
         task.target(prediction.doc_id).map_err(|error| at(error.to_string()))?;
         predictions.push(prediction);
     }
@@ -116,10 +129,11 @@ fn line(prediction: &Prediction, scored: &Scored) -> Value {
     Value::Object(line)
 }
 
-fn summary(args: &Args, task: &Loaded, made: &Made, tally: &Tally) -> Value {
+fn summary(args: &Args, task: &Loaded, made: &Made, tally: &Tally, unjudged: usize) -> Value {
     let mut summary = how(task, args.wrapper, made);
     summary.insert("task".into(), json!(args.task.name()));
     summary.insert("n".into(), json!(tally.means().first().map_or(0, |mean| mean.n)));
+    summary.insert("unjudged".into(), json!(unjudged));
     summary.insert("filters".into(), tally.json());
     summary.insert("version".into(), json!(env!("CARGO_PKG_VERSION")));
     Value::Object(summary)

@@ -4,7 +4,7 @@
 //! steps, because a plan must know what a point *is*, hashes included, without loading a single weight.
 
 use crate::fail::{Done, Fail, warning_line};
-use crate::judges::{Made, make};
+use crate::judges::{self, Made, make};
 use crate::model;
 use crate::provenance::provenance;
 use crate::score::how;
@@ -202,10 +202,14 @@ impl Ready {
     /// Answers some questions.
     pub(crate) fn ask(&mut self, task: &dyn Task, settings: &Settings, docs: Range<usize>) -> Done<Vec<Record>> {
         let run = Run { task, settings, codec: &self.text };
-        run.batch(&mut self.model, docs).map_err(|error| match error {
+        let records = run.batch(&mut self.model, docs).map_err(|error| match error {
             run::Error::Decode(error) => Fail::from(error),
             error => Fail::Request(error.into()),
-        })
+        })?;
+        for record in &records {
+            judges::warn(record.doc_id, record.judge_failure());
+        }
+        Ok(records)
     }
 }
 

@@ -176,9 +176,48 @@ pub fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// JSON in which every half of a surrogate pair is `\ufffd` instead, or `None` if there is none. Python writes them, and one such answer
+/// should not refuse a whole file.
+pub fn without_lone_surrogates(json: &[u8]) -> Option<Vec<u8>> {
+    // `\uXXXX` at a place, as a number. Backslashes stand in strings only.
+    let escape = |at: usize| {
+        let digits = json.get(at..at + 6)?.strip_prefix(b"\\u")?;
+        u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+    };
+    let mut mended: Option<Vec<u8>> = None;
+    let mut at = 0;
+    while let Some(found) = json[at..].iter().position(|byte| *byte == b'\\') {
+        at += found;
+        at += match (escape(at), escape(at + 6)) {
+            (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => 12,
+            (Some(0xd800..=0xdfff), _) => {
+                mended.get_or_insert_with(|| json.to_vec())[at + 2..at + 6].copy_from_slice(b"fffd");
+                6
+            }
+            _ => 2,
+        };
+        if at >= json.len() {
+            break;
+        }
+    }
+    mended
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn half_a_pair_becomes_a_replacement_character() {
+        let mend = |text: &str| without_lone_surrogates(text.as_bytes()).map(|bytes| String::from_utf8(bytes).unwrap());
+        assert_eq!(mend(r#"{"a": "\ud800x"}"#).as_deref(), Some(r#"{"a": "\ufffdx"}"#));
+        assert_eq!(mend(r#""\uDFFF\ud83e\udd80\ud83e""#).as_deref(), Some(r#""\ufffd\ud83e\udd80\ufffd""#));
+        // Whole pairs, escaped backslashes and ends that are none.
+        for fine in [r#""\ud83e\udd80""#, r#""\\ud800""#, "\\", "\\ud8", "", "plain"] {
+            assert_eq!(mend(fine), None, "{fine}");
+        }
+        assert_eq!(mend(r#""\\\ud800""#).as_deref(), Some(r#""\\\ufffd""#));
+    }
 
     #[derive(Debug, PartialEq, serde::Deserialize)]
     struct Toy {

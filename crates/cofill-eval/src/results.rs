@@ -3,7 +3,7 @@
 //! Records are only ever appended, each by one write. So whatever stops a run leaves a file that can be continued: at worst its last
 //! line is torn, and that example is done again. A continued file equals an undisturbed one, but for the times in it.
 
-use crate::tasks::bench::{Filtered, Scored, Tally};
+use crate::tasks::bench::{Filtered, JUDGE_FAILED, Scored, Tally};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::fs::{File, OpenOptions};
@@ -51,6 +51,13 @@ pub struct Record {
     pub useful: Option<usize>,
     /// Its share of the time.
     pub seconds: f64,
+}
+
+impl Record {
+    /// Why no judge could judge it.
+    pub fn judge_failure(&self) -> Option<&str> {
+        self.notes.get(JUDGE_FAILED)?.as_str()
+    }
 }
 
 /// How a file of results can be refused.
@@ -239,6 +246,8 @@ pub struct Totals {
     pub filled: usize,
     /// Time.
     pub seconds: f64,
+    /// Records that no judge could judge; they count as wrong.
+    pub unjudged: usize,
     first: Tally,
 }
 
@@ -249,6 +258,7 @@ impl Totals {
         self.nfe += record.nfe;
         self.filled += record.filled;
         self.seconds += record.seconds;
+        self.unjudged += usize::from(record.judge_failure().is_some());
         self.first.count("", "", record.score);
         for (filter, read) in &record.filters {
             for (metric, value) in read["metrics"].as_object().into_iter().flatten() {

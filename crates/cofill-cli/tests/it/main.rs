@@ -46,6 +46,9 @@ mod diagnose;
 // `cofill prompts`, `score` and `data`: the harness's two halves, and its files.
 mod harness;
 
+// Programs that a model wrote, scored by the command: long answers, judges that break down, signals.
+mod judging;
+
 // `cofill report`: the paper's statistics from its own numbers, and every form of a report.
 mod report;
 

@@ -3,6 +3,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+/// The command.
+pub(crate) const COFILL: &str = env!("CARGO_BIN_EXE_cofill");
+
 /// What a run of the command printed.
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -17,7 +20,7 @@ pub(crate) fn run(line: &str) -> Ran {
 
 /// Runs `cofill` with arguments and standard input.
 pub(crate) fn run_with(args: &[&str], stdin: &str) -> Ran {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_cofill"))
+    let mut child = Command::new(COFILL)
         .args(args)
         .env_remove("CLICOLOR_FORCE")
         .stdin(Stdio::piped())

@@ -22,7 +22,7 @@ mod score;
 
 pub use check::{Finding, check};
 pub use prompt::{FEWSHOT_SEED, Prompts, Variant};
-pub use score::{Filter, Filtered, Mean, Scored, Tally};
+pub use score::{Filter, Filtered, JUDGE_FAILED, Mean, Scored, Tally};
 
 use crate::data::{self, File, Source};
 use crate::judge::Judges;
@@ -87,16 +87,6 @@ pub enum Error {
         /// What is missing.
         needs: &'static str,
     },
-    /// A judge could not do its work. This is no wrong answer.
-    #[error("{task}, doc_id {doc}: the judge failed: {message}")]
-    Judge {
-        /// The task.
-        task: Bench,
-        /// The question.
-        doc: usize,
-        /// What the judge said.
-        message: String,
-    },
 }
 
 /// A benchmark and its data.
@@ -122,22 +112,13 @@ trait Rows: Send + Sync {
     fn subject(&self, _doc: usize) -> Option<&str> {
         None
     }
-    /// Every score of a reply. A judge's failure is its message.
-    fn score(&self, doc: usize, reply: &Reply, judges: &Judges<'_>) -> Result<Scored, Refusal>;
+    /// Every score of a reply.
+    fn score(&self, doc: usize, reply: &Reply, judges: &Judges<'_>) -> Result<Scored, NoJudge>;
 }
 
-/// Why a reply could not be scored.
+/// A reply cannot be scored without this judge.
 #[derive(Debug)]
-enum Refusal {
-    NoJudge(&'static str),
-    Judge(String),
-}
-
-impl From<String> for Refusal {
-    fn from(message: String) -> Refusal {
-        Refusal::Judge(message)
-    }
-}
+struct NoJudge(&'static str);
 
 impl Bench {
     /// All of them, in the order of every table.
@@ -267,14 +248,12 @@ impl Loaded {
         Ok(self.rows.target(doc))
     }
 
-    /// Every score of a reply, side by side.
+    /// Every score of a reply, side by side. A judge that breaks down on this reply makes it a wrong one that says so
+    /// ([`Scored::judge_failure`]): the replies after it are still to be scored.
     pub fn score(&self, doc: usize, reply: &Reply, judges: &Judges<'_>) -> Result<Scored, Error> {
         self.check(doc)?;
         let task = self.bench;
-        self.rows.score(doc, reply, judges).map_err(|refusal| match refusal {
-            Refusal::NoJudge(needs) => Error::NoJudge { task, needs },
-            Refusal::Judge(message) => Error::Judge { task, doc, message },
-        })
+        self.rows.score(doc, reply, judges).map_err(|NoJudge(needs)| Error::NoJudge { task, needs })
     }
 
     /// The same of a text as it came, cut at the stop strings only.

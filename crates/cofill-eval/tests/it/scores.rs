@@ -136,6 +136,7 @@ fn conformance_math500_readings() {
     let goldens = lines("scoring/minerva_math500.jsonl");
     for golden in &goldens {
         let scored = math.score_raw(doc(golden), str(golden, "raw_output"), &judges).unwrap();
+        assert_eq!(scored.judge_failure(), None, "{golden}");
         same_filters(&scored, &golden["filters"]);
         for (name, note) in &scored.notes {
             assert_eq!(note, str(golden, name), "{golden}");
@@ -152,18 +153,18 @@ impl Execute for CodeEval {
         "the goldens".into()
     }
     fn run(&self, program: &str, _: Duration) -> Result<Execution, String> {
-        let result = match self.0.get(program) {
-            Some(result) => result.clone(),
-            None if program.starts_with("# What the field's evaluation scripts") => raised(program)?,
-            None => return Err(format!("never run:\n{program}")),
-        };
+        let result = self.0.get(program).ok_or_else(|| format!("never run:\n{program}"))?.clone();
         Ok(Execution { passed: result == "passed", result })
+    }
+    fn answer(&self, program: &str, _: Duration) -> Result<Option<String>, String> {
+        assert!(program.starts_with("# What the field's evaluation scripts"), "{program}");
+        answered(program).map(Some)
     }
 }
 
-/// What `code_eval` says of a program that raises.
-fn raised(program: &str) -> Result<String, String> {
-    let driver = "import sys\ntry:\n    exec(sys.stdin.read(), {})\n    print('passed', end='')\nexcept BaseException as e:\n    print(f'failed: {e}', end='')";
+/// What a program leaves in `answer`.
+fn answered(program: &str) -> Result<String, String> {
+    let driver = "import sys\nnames = {}\nexec(sys.stdin.read(), names)\nprint(names['answer'], end='')";
     let mut python = Command::new("python3")
         .args(["-I", "-c", driver])
         .stdin(Stdio::piped())
@@ -176,7 +177,7 @@ fn raised(program: &str) -> Result<String, String> {
 }
 
 fn has_python() -> bool {
-    let found = raised("raise Exception('here')").is_ok_and(|said| said == "failed: here");
+    let found = answered("answer = 'here'").is_ok_and(|said| said == "here");
     if !found {
         println!("SKIPPED: there is no python3 to parse with");
     }
@@ -207,6 +208,7 @@ fn conformance_code_readings() {
             let execute = CodeEval(known);
             let judges = Judges { execute: Some(&execute), ..Judges::default() };
             let scored = loaded.score_raw(doc(&golden), str(&golden, "raw_output"), &judges).unwrap();
+            assert_eq!(scored.judge_failure(), None, "{golden}");
             same_filters(&scored, &golden["filters"]);
             assert_eq!(loaded.target(doc(&golden)).unwrap(), tests);
             assert_eq!(scored.notes[0].1, str(&golden, "exec_result"));
@@ -249,6 +251,7 @@ fn conformance_end_to_end() {
             let execute = CodeEval(HashMap::from([(program, verdict.to_owned())]));
             let judges = Judges { equivalence: Some(&sympy), execute: Some(&execute) };
             let scored = loaded.score_raw(at, raw, &judges).unwrap();
+            assert_eq!(scored.judge_failure(), None, "{sample}");
             let filter = str(sample, "filter");
             assert_eq!(filters(&scored)[filter]["filtered"], sample["filtered"], "{sample}");
             let metrics = filters(&scored)[filter]["metrics"].clone();

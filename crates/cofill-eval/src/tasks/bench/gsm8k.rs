@@ -3,7 +3,7 @@
 //! Two readings of every answer. The strict one wants the form of the examples and takes the *first* match; the flexible one takes
 //! the *last* thing that looks like a number. Right is equality of text after a little cleaning, never of numbers: `18.0` is not `18`.
 
-use super::{Filter, Reader, Refusal, Rows, Scored, block};
+use super::{Filter, NoJudge, Reader, Rows, Scored, block};
 use crate::data;
 use crate::judge::Judges;
 use crate::pystr::{pattern, strip};
@@ -80,7 +80,7 @@ impl Rows for Sampled {
         self.test[doc].answer.clone()
     }
 
-    fn score(&self, doc: usize, reply: &Reply, _: &Judges<'_>) -> Result<Scored, Refusal> {
+    fn score(&self, doc: usize, reply: &Reply, _: &Judges<'_>) -> Result<Scored, NoJudge> {
         Ok(scored(strict(&reply.response), &reply.response, &self.test[doc].answer))
     }
 }
@@ -108,7 +108,7 @@ impl Rows for Cot {
         strip(answer.rsplit_once("####").map_or(answer.as_str(), |(_, number)| number)).into()
     }
 
-    fn score(&self, doc: usize, reply: &Reply, _: &Judges<'_>) -> Result<Scored, Refusal> {
+    fn score(&self, doc: usize, reply: &Reply, _: &Judges<'_>) -> Result<Scored, NoJudge> {
         Ok(scored(strict_cot(&reply.response), &reply.response, &self.target(doc)))
     }
 }

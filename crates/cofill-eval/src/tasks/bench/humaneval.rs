@@ -4,7 +4,8 @@
 //! that: no stop strings, the code sought out and trimmed by way of its syntax tree (`sanitise.rs`). Papers rarely say which they
 //! report, so both are here.
 
-use super::{Filter, Filtered, Reader, Refusal, Rows, Scored, sanitise};
+use super::score::Judging;
+use super::{Filter, Filtered, NoJudge, Reader, Rows, Scored, sanitise};
 use crate::data;
 use crate::judge::{Execute, Judges};
 use crate::wrapper::Reply;
@@ -55,22 +56,21 @@ impl Rows for Humaneval {
         format!("{test}\ncheck({entry_point})")
     }
 
-    fn score(&self, doc: usize, reply: &Reply, judges: &Judges<'_>) -> Result<Scored, Refusal> {
-        let judge = judges.execute.ok_or(Refusal::NoJudge("running programs"))?;
+    fn score(&self, doc: usize, reply: &Reply, judges: &Judges<'_>) -> Result<Scored, NoJudge> {
+        let judge = judges.execute.ok_or(NoJudge("running programs"))?;
         let (row, tests) = (&self.test[doc], self.target(doc));
         let run = |code: &str| judge.run(&program(code, &tests), TIMEOUT);
+        let mut judging = Judging::default();
 
         let prediction = format!("{}{}", row.prompt, reply.response);
-        let ran = run(&prediction)?;
+        let ran = judging.program(run(&prediction));
         let harness = Filter::new("create_test", Filtered::Each(vec![prediction]), "pass@1", ran.passed);
 
-        let sanitised = sanitised(judge, row, &reply.uncut)?;
-        let ran_sanitised = run(&sanitised)?;
+        let sanitised = judging.or_wrong(sanitised(judge, row, &reply.uncut));
+        let ran_sanitised = judging.program(run(&sanitised));
         let dream = Filter::new("dream_sanitized", sanitised, "pass@1", ran_sanitised.passed);
-        Ok(Scored {
-            filters: vec![harness, dream],
-            notes: vec![("exec_result", ran.result), ("dream_sanitized_exec_result", ran_sanitised.result)],
-        })
+        let notes = vec![("exec_result", ran.result), ("dream_sanitized_exec_result", ran_sanitised.result)];
+        Ok(judging.scored(vec![harness, dream], notes))
     }
 }
 

@@ -10,7 +10,8 @@ mod normalise;
 
 pub use normalise::normalise;
 
-use super::{Filter, Reader, Refusal, Rows, Scored, block};
+use super::score::Judging;
+use super::{Filter, NoJudge, Reader, Rows, Scored, block};
 use crate::data;
 use crate::judge::Judges;
 use crate::pystr::{pattern, strip};
@@ -80,15 +81,15 @@ impl Rows for Math500 {
         boxed::answer(&self.test[doc].solution).map(normalise).unwrap_or_default()
     }
 
-    fn score(&self, doc: usize, reply: &Reply, judges: &Judges<'_>) -> Result<Scored, Refusal> {
-        let judge = judges.equivalence.ok_or(Refusal::NoJudge("a comparison of formulas"))?;
+    fn score(&self, doc: usize, reply: &Reply, judges: &Judges<'_>) -> Result<Scored, NoJudge> {
+        let judge = judges.equivalence.ok_or(NoJudge("a comparison of formulas"))?;
         let extracted = extract(&reply.response);
         let (given, gold) = (normalise(&extracted), self.target(doc));
-        let right = judge.is_equiv(&given, &gold)?;
-        Ok(Scored {
-            filters: vec![Filter::new("none", reply.response.as_str(), "exact_match", right)],
-            notes: vec![("extracted", extracted), ("pred_normalized", given), ("gold_normalized", gold)],
-        })
+        let mut judging = Judging::default();
+        let right = judging.or_wrong(judge.is_equiv(&given, &gold));
+        let filters = vec![Filter::new("none", reply.response.as_str(), "exact_match", right)];
+        let notes = vec![("extracted", extracted), ("pred_normalized", given), ("gold_normalized", gold)];
+        Ok(judging.scored(filters, notes))
     }
 }
 

@@ -4,7 +4,8 @@
 //! The set-up code that some rows bring is not run, which makes task 367 impossible.
 
 use super::humaneval::{TIMEOUT, program};
-use super::{Filter, Reader, Refusal, Rows, Scored, block};
+use super::score::Judging;
+use super::{Filter, NoJudge, Reader, Rows, Scored, block};
 use crate::data;
 use crate::judge::Judges;
 use crate::wrapper::Reply;
@@ -86,12 +87,11 @@ impl Rows for Mbpp {
         self.test[doc].tests()
     }
 
-    fn score(&self, doc: usize, reply: &Reply, judges: &Judges<'_>) -> Result<Scored, Refusal> {
-        let judge = judges.execute.ok_or(Refusal::NoJudge("running programs"))?;
-        let ran = judge.run(&program(&reply.response, &self.target(doc)), TIMEOUT)?;
-        Ok(Scored {
-            filters: vec![Filter::new("none", reply.response.as_str(), "pass_at_1", ran.passed)],
-            notes: vec![("exec_result", ran.result)],
-        })
+    fn score(&self, doc: usize, reply: &Reply, judges: &Judges<'_>) -> Result<Scored, NoJudge> {
+        let judge = judges.execute.ok_or(NoJudge("running programs"))?;
+        let mut judging = Judging::default();
+        let ran = judging.program(judge.run(&program(&reply.response, &self.target(doc)), TIMEOUT));
+        let filters = vec![Filter::new("none", reply.response.as_str(), "pass_at_1", ran.passed)];
+        Ok(judging.scored(filters, vec![("exec_result", ran.result)]))
     }
 }

@@ -1,5 +1,6 @@
 //! What a reply is worth: every filter's reading of it, and means over many.
 
+use crate::judge::Execution;
 use crate::tasks::mini::Verdict;
 use serde_json::{Value, json};
 
@@ -30,6 +31,40 @@ pub struct Scored {
     pub filters: Vec<Filter>,
     /// What a person wants to know who asks why: texts between the reply and the metrics, by name.
     pub notes: Vec<(&'static str, String)>,
+}
+
+/// The note under which a judge's breakdown stands.
+pub const JUDGE_FAILED: &str = "judge_failed";
+
+/// A reply while it is judged. A judge that breaks down makes it a wrong one, and the first reason is kept.
+#[derive(Debug, Default)]
+pub(super) struct Judging {
+    failure: Option<String>,
+}
+
+impl Judging {
+    /// What was judged, or else nothing of it.
+    pub(super) fn or_wrong<T: Default>(&mut self, judged: Result<T, String>) -> T {
+        judged.unwrap_or_else(|failure| {
+            self.failure.get_or_insert(failure);
+            T::default()
+        })
+    }
+
+    /// How a program ended, in words also if nobody can say.
+    pub(super) fn program(&mut self, judged: Result<Execution, String>) -> Execution {
+        judged.unwrap_or_else(|failure| {
+            let result = format!("failed to judge: {failure}");
+            self.failure.get_or_insert(failure);
+            Execution { passed: false, result }
+        })
+    }
+
+    /// The readings of a reply, and what went wrong in reading it.
+    pub(super) fn scored(self, filters: Vec<Filter>, mut notes: Vec<(&'static str, String)>) -> Scored {
+        notes.extend(self.failure.map(|failure| (JUDGE_FAILED, failure)));
+        Scored { filters, notes }
+    }
 }
 
 /// A metric over many replies.
@@ -82,6 +117,11 @@ impl Scored {
     /// The first metric of the first filter: the one number that a person asks for.
     pub fn first(&self) -> f64 {
         self.filters.iter().flat_map(|filter| &filter.metrics).map(|(_, value)| *value).next().unwrap_or(0.0)
+    }
+
+    /// Why a judge could not do its work on this reply. That it scores 0 then says nothing about it.
+    pub fn judge_failure(&self) -> Option<&str> {
+        self.notes.iter().find(|(name, _)| *name == JUDGE_FAILED).map(|(_, why)| why.as_str())
     }
 
     /// The value of a metric.

@@ -141,11 +141,15 @@ impl Execute for Notebook {
     fn run(&self, program: &str, _: Duration) -> Result<Execution, String> {
         self.0.borrow_mut().push(program.into());
         let result = match program {
-            program if program.contains("answer(\"") => "failed: sanitised \"kept\\n\"",
+            program if program.contains("unwell") => return Err("not today".into()),
             program if program.contains("right") => "passed",
             _ => "failed: no",
         };
         Ok(Execution { passed: result == "passed", result: result.into() })
+    }
+    fn answer(&self, program: &str, _: Duration) -> Result<Option<String>, String> {
+        self.0.borrow_mut().push(program.into());
+        Ok(Some("kept\n".into()))
     }
 }
 
@@ -180,7 +184,9 @@ fn formulas_go_to_their_judge_normalised() {
     let Filtered::One(response) = &right.filters[0].filtered else { panic!("{right:?}") };
     assert!(response.ends_with("correct.\n\n"), "the whole response, up to the stop string: {response}");
     assert_eq!(score("$1001$").unwrap().metric("none", "exact_match"), Some(0.0));
-    assert_eq!(score("?").unwrap_err().to_string(), "math500, doc_id 0: the judge failed: no idea");
+    let unjudged = score("?").unwrap();
+    assert_eq!((unjudged.metric("none", "exact_match"), unjudged.judge_failure()), (Some(0.0), Some("no idea")));
+    assert_eq!(right.judge_failure(), None);
 }
 
 #[test]
@@ -200,9 +206,16 @@ fn programs_are_code_and_tests() {
     let (scored, programs) = run(Bench::Humaneval, "    right\n# cut\n```python\ndef f(): pass\n```\n```python\n");
     let tests = "\ndef check(f):\n    f()\ncheck(f)";
     assert_eq!([&programs[0], &programs[2]], [&format!("def f():\n    right\n{tests}"), &format!("kept\n\n{tests}")]);
-    assert!(programs[1].ends_with("\nanswer(\"def f():\\n\\ndef f(): pass\\n\", \"f\")\n"), "{}", programs[1]);
+    let call = "\nanswer = sanitised(\"def f():\\n\\ndef f(): pass\\n\", \"f\")\n";
+    assert!(programs[1].ends_with(call), "{}", programs[1]);
     assert_eq!(scored.filters[0].filtered, Filtered::Each(vec!["def f():\n    right".into()]));
     assert_eq!(scored.filters[1].filtered, Filtered::One("kept\n".into()));
     let metric = |filter| scored.metric(filter, "pass@1");
     assert_eq!((metric("create_test"), metric("dream_sanitized")), (Some(1.0), Some(0.0)));
+
+    // A judge that breaks down on one program still scores the others, and this one counts as wrong.
+    let (scored, programs) = run(Bench::Humaneval, "    unwell");
+    assert_eq!((programs.len(), scored.judge_failure()), (3, Some("not today")));
+    assert_eq!(scored.metric("create_test", "pass@1"), Some(0.0));
+    assert_eq!(scored.notes[0], ("exec_result", "failed to judge: not today".to_owned()));
 }

@@ -1,0 +1,34 @@
+//! Ending tidily when a signal ends us.
+
+/// From now on, signals that would end this process do so only after its generated programs are gone, and their files.
+/// SIGKILL cannot wait; what it leaves is removed by the next sandbox that is made.
+#[cfg(unix)]
+pub(crate) fn end_programs_first() -> std::io::Result<()> {
+    use signal_hook::consts::signal::{SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU};
+    // Whoever had a signal ignored, as `nohup` does, wants to go on.
+    let ignored = ignored();
+    let wanted = [SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU];
+    let heeded: Vec<i32> = wanted.into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0).collect();
+    let mut signals = signal_hook::iterator::Signals::new(heeded)?;
+    std::thread::spawn(move || {
+        for signal in signals.forever() {
+            cofill_eval::sandbox::end_everything();
+            // As if we had never listened: the exit status says which signal it was.
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
+        }
+    });
+    Ok(())
+}
+
+#[cfg(not(unix))]
+pub(crate) fn end_programs_first() -> std::io::Result<()> {
+    Ok(())
+}
+
+/// The signals that are ignored, a bit each; none where the system does not say.
+#[cfg(unix)]
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap_or_default();
+    u64::from_str_radix(mask.trim(), 16).unwrap_or(0)
+}

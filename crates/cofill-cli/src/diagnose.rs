@@ -4,6 +4,7 @@ mod predicates;
 mod trajectories;
 
 use crate::fail::{Done, Fail};
+use crate::output::ForceArgs;
 use crate::provenance::provenance;
 use anyhow::Context;
 use cofill_eval::bootstrap::Bootstrap;
@@ -48,6 +49,8 @@ struct OutputArgs {
     /// Write raw measurements (JSONL), tables (Markdown, LaTeX) and figures (SVG, PNG) to this folder.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    force: ForceArgs,
     /// Answer with one JSON object.
     #[arg(long)]
     json: bool,
@@ -64,7 +67,8 @@ impl OutputArgs {
         what.insert("diagnostic".into(), json!(name));
         what.insert("seed".into(), json!(self.seed));
         what.insert("resamples".into(), json!(self.resamples));
-        Folder::create(path, name, &what, &provenance()).map(Some).map_err(|error| refused(&error))
+        let folder = Folder::create(path, name, &what, &provenance(), self.force.existing());
+        folder.map(Some).map_err(|error| refused(&error))
     }
 
     /// The answer on stdout, the files in their folder.

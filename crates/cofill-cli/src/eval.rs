@@ -1,11 +1,13 @@
 //! `cofill eval`: score a model and a sampler on a task.
 
-use crate::fail::{Done, Fail};
+use crate::fail::{Done, Fail, warning_line};
 use crate::judges::{self, JudgeArgs};
 use crate::model::{DEFAULT, KeepArgs, NAMES, checkpoint};
+use crate::output::ForceArgs;
 use crate::progress::Progress;
 use crate::setup::{Asked, Ready, Settled};
 use cofill::SamplerSpec;
+use cofill_eval::output::{self, Existing};
 use cofill_eval::recipe::Point;
 use cofill_eval::results::{self, Header, Results, Totals};
 use cofill_eval::tasks::Which;
@@ -78,8 +80,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Continue FILE where it ends, after whatever stopped it.
-    #[arg(long, requires = "out")]
+    #[arg(long, requires = "out", conflicts_with = "force")]
     resume: bool,
+    #[command(flatten)]
+    force: ForceArgs,
     /// Answer with one JSON object.
     #[arg(long)]
     json: bool,
@@ -87,6 +91,10 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Done {
     let point = args.point();
+    if let (Some(path), false) = (&args.out, args.resume) {
+        // Before a model is loaded and hashed.
+        check(path, args.force.existing())?;
+    }
     let asked = Asked::open(&point)?;
     let mut ready = Ready::load(&point)?;
     let settled = Settled::new(&point, &asked, &ready.about())?;
@@ -97,7 +105,7 @@ pub(crate) fn run(args: &Args) -> Done {
         None => None,
         Some(path) => {
             let header = settled.header(&checkpoint(&point.place())?.fingerprint()?);
-            let (results, done) = open(path, args.resume, &header)?;
+            let (results, done) = open(path, args, &header)?;
             // Of a file that was made with a higher limit, the score of this one.
             done.iter().take(docs).for_each(|record| totals.add(record));
             Some(results)
@@ -154,12 +162,32 @@ impl Args {
     }
 }
 
-fn open(path: &Path, resume: bool, header: &Header) -> Done<(Results, Vec<results::Record>)> {
-    let opened = match resume {
+fn open(path: &Path, args: &Args, header: &Header) -> Done<(Results, Vec<results::Record>)> {
+    let opened = match args.resume {
         true => Results::resume(path, header),
-        false => Results::create(path, header).map(|results| (results, Vec::new())),
+        false => Results::create(path, header, args.force.existing()).map(|results| (results, Vec::new())),
     };
-    opened.map_err(|error| Fail::request(format!("--out: {error}")))
+    let (results, done) = opened.map_err(|error| refused(&error))?;
+    if let Some(why) = results.unlocked() {
+        let path = path.display();
+        warning_line(&format!("`{path}` cannot be locked here ({why}); start no second run that writes to it"));
+    }
+    Ok((results, done))
+}
+
+fn check(path: &Path, existing: Existing) -> Done<()> {
+    output::check(path, existing).map_err(|error| refused(&error.into()))
+}
+
+/// Nothing was touched; that is part of the message.
+fn refused(error: &results::Error) -> Fail {
+    let remedy = match error {
+        results::Error::Damaged { .. } => {
+            "; it stays as it is; give another file, or --force instead of --resume to replace it"
+        }
+        _ => "",
+    };
+    Fail::request(format!("--out: {error}{remedy}"))
 }
 
 fn report(args: &Args, totals: &Totals) -> Done {

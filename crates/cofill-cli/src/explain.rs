@@ -4,13 +4,14 @@ mod html;
 
 use crate::answer::Reading;
 use crate::canvas::CanvasArgs;
-use crate::fail::{Done, Fail};
+use crate::fail::Done;
 use crate::model::{DEFAULT, KeepArgs, Model, NAMES, spelling};
+use crate::output::{ForceArgs, failed, refused};
 use crate::show::{Spelling, count};
 use anstyle::{AnsiColor, Style};
-use anyhow::Context;
 use cofill::{Canvas, SamplerSpec, Schedule, TokenId};
 use cofill_eval::diagnose::explain::{Deferred, Explained, Explanation, explain};
+use cofill_eval::output::{self, Output};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -38,12 +39,18 @@ pub(crate) struct Args {
     /// Also write a page for a browser; it needs nothing but itself.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    #[command(flatten)]
+    force: ForceArgs,
     /// Answer with one JSON object.
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Done {
+    if let Some(path) = &args.html {
+        // Before a model is loaded.
+        output::check(path, args.force.existing()).map_err(refused("--html"))?;
+    }
     let mut model = Model::load(&args.model, &args.keep)?;
     let question = args.canvas.question(&model);
     let canvas = args.canvas.build(&mut model, question.as_ref())?;
@@ -67,9 +74,9 @@ pub(crate) fn run(args: &Args) -> Done {
         explanation: &explanation,
     };
     if let Some(path) = &args.html {
-        std::fs::write(path, html::page(&story))
-            .with_context(|| format!("--html: cannot write `{}`", path.display()))
-            .map_err(Fail::Request)?;
+        let mut page = Output::whole(path, args.force.existing()).map_err(refused("--html"))?;
+        let written = page.write_all(html::page(&story).as_bytes()).map_err(|error| page.failed(error));
+        written.and_then(|()| page.publish()).map_err(failed("--html"))?;
     }
     let mut out = anstream::stdout().lock();
     match args.json {

@@ -4,16 +4,17 @@ use crate::answer::Reading;
 use crate::canvas::CanvasArgs;
 use crate::fail::{Done, Fail, warning_line};
 use crate::model::{DEFAULT, KeepArgs, Model, NAMES, spelling};
+use crate::output::{ForceArgs, failed, refused};
 use crate::progress::Progress;
 use crate::show::{Show, count};
 use crate::tiny::{Judged, Question};
 use anyhow::Context;
 use cofill::trace::{End, Header, TraceWriter, VERSION};
 use cofill::{Canvas, Decode, Finish, Proposal, SamplerSpec, Schedule, Step, Style, TokenId};
+use cofill_eval::output::{self, Output};
 use serde::Serialize;
 use std::fmt;
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -73,10 +74,16 @@ pub(crate) struct Args {
     /// Write what happened, step by step, to FILE (see `cofill trace`).
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    #[command(flatten)]
+    force: ForceArgs,
 }
 
 pub(crate) fn run(args: &Args) -> Done {
     let mut meter = Meter::default();
+    if let Some(path) = &args.trace {
+        // Before a model is loaded.
+        output::check(path, args.force.existing()).map_err(refused("--trace"))?;
+    }
     let mut model = {
         let _line = (!args.show && Model::is_checkpoint(&args.model)).then(|| Progress::loading(&args.model));
         meter.load.time(|| Model::load(&args.model, &args.keep))?
@@ -92,7 +99,18 @@ pub(crate) fn run(args: &Args) -> Done {
     if let Some(cap) = args.max_nfe {
         decode = decode.with_cap(cap);
     }
-    let mut trace = args.trace.as_ref().map(|path| open_trace(args, path, &start, &pieces)).transpose()?;
+    let file = args.trace.as_ref().map(|path| Output::growing(path, args.force.existing())).transpose();
+    let mut file = file.map_err(refused("--trace"))?;
+    let torn = |error: std::io::Error| match &args.trace {
+        Some(path) => {
+            Fail::Run(anyhow::Error::new(error)).about(&format!("--trace: cannot write `{}`", path.display()))
+        }
+        None => error.into(),
+    };
+    let mut trace = match &mut file {
+        Some(file) => Some(TraceWriter::new(file, &header(args, &start, &pieces)).map_err(torn)?),
+        None => None,
+    };
     let mut show = args.show.then(|| Show::new(&start, &pieces, spelling(&args.model)));
     let progress = (!args.show).then(|| Progress::filling(start.n_masked()));
 
@@ -109,7 +127,7 @@ pub(crate) fn run(args: &Args) -> Done {
             show = None;
         }
         if let Some(trace) = &mut trace {
-            trace.step(&step)?;
+            trace.step(&step).map_err(torn)?;
         }
         steps.push(step);
         if let Some(progress) = &progress {
@@ -118,7 +136,10 @@ pub(crate) fn run(args: &Args) -> Done {
     }
     drop(progress);
     if let Some(trace) = trace {
-        trace.end(&End { nfe: decode.nfe(), tokens: decode.canvas().tokens().to_vec() })?;
+        trace.end(&End { nfe: decode.nfe(), tokens: decode.canvas().tokens().to_vec() }).map_err(torn)?;
+    }
+    if let Some(mut file) = file {
+        file.publish().map_err(failed("--trace"))?;
     }
     report(args, &model, &Outcome { decode, start, question, steps, meter })
 }
@@ -138,11 +159,9 @@ fn proposal(args: &Args, model: &Model) -> Proposal {
     }
 }
 
-fn open_trace(args: &Args, path: &PathBuf, start: &Canvas, pieces: &[String]) -> Done<TraceWriter<BufWriter<File>>> {
-    let file = File::create(path)
-        .with_context(|| format!("--trace: cannot write `{}`", path.display()))
-        .map_err(Fail::Request)?;
-    let header = Header {
+/// What a trace begins with.
+fn header(args: &Args, start: &Canvas, pieces: &[String]) -> Header {
+    Header {
         cofill_trace: VERSION,
         sampler: args.sampler.clone(),
         model: args.model.clone(),
@@ -152,8 +171,7 @@ fn open_trace(args: &Args, path: &PathBuf, start: &Canvas, pieces: &[String]) ->
         temperature: args.temperature,
         seed: args.seed,
         pieces: pieces.to_vec(),
-    };
-    Ok(TraceWriter::new(BufWriter::new(file), &header)?)
+    }
 }
 
 /// Where the time went.

@@ -15,6 +15,7 @@ mod judges;
 mod mini;
 mod model;
 mod models;
+mod output;
 mod probe;
 mod progress;
 mod prompts;

@@ -1,13 +1,15 @@
 //! `cofill report`: tables and figures of results.
 
 use crate::fail::{Done, Fail, warning_line};
+use crate::output::{ForceArgs, refused};
 use cofill_eval::bootstrap::Bootstrap;
+use cofill_eval::output;
 use cofill_eval::points::{Points, files, table};
 use cofill_eval::report::document::document;
 use cofill_eval::report::markdown::markdown;
 use cofill_eval::report::{File, Report};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Compare samplers: gains at matched NFE, tests, fronts, figures.
@@ -26,6 +28,8 @@ pub(crate) struct Args {
     /// Write report.md, report.html, report.tex, report.json, points.csv, gains.csv and figures/ to a folder.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    force: ForceArgs,
     /// Resamples of every interval.
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     resamples: u32,
@@ -51,12 +55,8 @@ pub(crate) fn run(args: &Args) -> Done {
     report.warnings.iter().for_each(|warning| warning_line(warning));
     if let Some(folder) = &args.out {
         let files = report.files().map_err(|error| Fail::Run(error.into()))?;
-        write(folder, &files).map_err(|(path, error)| {
-            Fail::request(format!(
-                "--out: cannot write `{}`: {error}; give a folder that can be written",
-                path.display()
-            ))
-        })?;
+        let files = files.iter().map(|File { name, bytes }| (name.as_str(), bytes.as_slice()));
+        output::write_all(folder, files, args.force.existing()).map_err(refused("--out"))?;
     }
     let mut stdout = std::io::stdout().lock();
     match (&args.out, args.json) {
@@ -65,15 +65,4 @@ pub(crate) fn run(args: &Args) -> Done {
         (Some(folder), false) => writeln!(stdout, "{}", folder.join("report.html").display())?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Writes files below a folder, which is made when it is not there.
-fn write(folder: &Path, files: &[File]) -> Result<(), (PathBuf, std::io::Error)> {
-    for File { name, bytes } in files {
-        let path = folder.join(name);
-        let parent = path.parent().unwrap_or(folder);
-        std::fs::create_dir_all(parent).map_err(|error| (parent.to_path_buf(), error))?;
-        std::fs::write(&path, bytes).map_err(|error| (path, error))?;
-    }
-    Ok(())
 }

@@ -13,7 +13,7 @@ mod table;
 mod work;
 
 use crate::fail::{Done, Fail};
-use cofill_eval::results;
+use cofill_eval::output;
 use cofill_eval::sweep::Error;
 
 /// Run many operating points from a recipe, on one machine or many.
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &Args) -> Done {
 impl From<Error> for Fail {
     fn from(error: Error) -> Fail {
         match error {
-            Error::Io { .. } | Error::Results(results::Error::Io { .. }) => Fail::Run(error.into()),
+            Error::Io { .. } | Error::Output(output::Error::Io { .. }) => Fail::Run(error.into()),
             _ => Fail::Request(error.into()),
         }
     }

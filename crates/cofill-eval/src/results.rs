@@ -2,12 +2,14 @@
 //!
 //! Records are only ever appended, each by one write. So whatever stops a run leaves a file that can be continued: at worst its last
 //! line is torn, and that example is done again. A continued file equals an undisturbed one, but for the times in it.
+//!
+//! One process at a time: the file is locked while it grows. And it is read before it is touched: what is not ours stays as it is.
 
+use crate::output::{self, Existing, Output};
 use crate::tasks::bench::{Filtered, JUDGE_FAILED, Scored, Tally};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The format; another number is another format.
@@ -64,13 +66,16 @@ impl Record {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It is there already.
-    #[error("`{}` exists; continue it with --resume, or give another file", .path.display())]
+    #[error("`{}` exists; continue it with --resume, replace it with --force, or give another file", .path.display())]
     Exists {
         /// The file.
         path: PathBuf,
     },
-    /// It cannot be opened or written.
-    #[error("cannot write `{}`: {source}", .path.display())]
+    /// It cannot be opened or written, or somebody else is writing it.
+    #[error(transparent)]
+    Output(output::Error),
+    /// It cannot be read.
+    #[error("cannot read `{}`: {source}", .path.display())]
     Io {
         /// The file.
         path: PathBuf,
@@ -101,69 +106,62 @@ pub enum Error {
     },
 }
 
+impl From<output::Error> for Error {
+    fn from(error: output::Error) -> Error {
+        match error {
+            output::Error::Exists { path } => Error::Exists { path },
+            error => Error::Output(error),
+        }
+    }
+}
+
 /// An open file of results.
 #[derive(Debug)]
 pub struct Results {
-    path: PathBuf,
-    file: File,
+    output: Output,
 }
 
 impl Results {
-    /// A new file; an existing one is never overwritten.
-    pub fn create(path: &Path, header: &Header) -> Result<Results, Error> {
-        let file =
-            OpenOptions::new().write(true).create_new(true).open(path).map_err(|source| match source.kind() {
-                std::io::ErrorKind::AlreadyExists => Error::Exists { path: path.into() },
-                _ => Error::Io { path: path.into(), source },
-            })?;
-        let mut results = Results { path: path.into(), file };
+    /// A new file. One that is replaced is so when the header of the new one is written.
+    pub fn create(path: &Path, header: &Header, existing: Existing) -> Result<Results, Error> {
+        let mut results = Results { output: Output::growing(path, existing)? };
         results.line(header)?;
+        results.output.publish()?;
         Ok(results)
     }
 
-    /// Continues a file, or begins one that is not there. Gives the records it holds; a torn last line is cut off.
+    /// Continues a file, or begins one that is not there. Gives the records it holds; a torn last line is cut off, once the rest is known
+    /// to be of this run.
     pub fn resume(path: &Path, header: &Header) -> Result<(Results, Vec<Record>), Error> {
-        Results::resume_from(path, header, 0)
-    }
-
-    /// The same of a file whose first record is not the task's first example: a part of a sweep.
-    pub fn resume_from(path: &Path, header: &Header, first: usize) -> Result<(Results, Vec<Record>), Error> {
-        let io = |source| Error::Io { path: path.into(), source };
-        let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
-        let mut file = opened.map_err(io)?;
-        let mut text = Vec::new();
-        file.read_to_end(&mut text).map_err(io)?;
-        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        text.truncate(whole);
-        file.set_len(whole as u64).and_then(|()| file.seek(SeekFrom::End(0))).map_err(io)?;
-        let mut results = Results { path: path.into(), file };
-        if text.is_empty() {
+        let (output, text) = Output::resumed(path)?;
+        let mut results = Results { output };
+        let (lines, torn) = text.split_at(whole(&text));
+        if lines.is_empty() && is_torn_header(torn, header) {
+            results.output.cut(0)?;
             results.line(header)?;
             return Ok((results, Vec::new()));
         }
-        let (there, records) = parse(path, &text, first)?;
-        match difference(&there.what, &header.what) {
-            None => Ok((results, records)),
-            Some((field, there, here)) => Err(Error::Another { path: path.into(), field, there, here }),
+        let (there, records) = parse(path, if lines.is_empty() { torn } else { lines }, 0)?;
+        if let Some((field, there, here)) = difference(&there.what, &header.what) {
+            return Err(Error::Another { path: path.into(), field, there, here });
         }
+        if lines.is_empty() || !is_torn(torn, &format!("{{\"doc_id\":{},", records.len())) {
+            let (line, problem) = (records.len() + 2, "not a record, and not the beginning of the next one".into());
+            return Err(Error::Damaged { path: path.into(), line, problem });
+        }
+        results.output.cut(lines.len())?;
+        Ok((results, records))
     }
 
     /// Reads a file; a torn last line is passed over.
     pub fn read(path: &Path) -> Result<(Header, Vec<Record>), Error> {
-        Results::read_from(path, 0)
+        let text = std::fs::read(path).map_err(|source| Error::Io { path: path.into(), source })?;
+        parse(path, &text[..whole(&text)], 0)
     }
 
-    /// The same of a file whose first record is not the task's first example.
-    pub fn read_from(path: &Path, first: usize) -> Result<(Header, Vec<Record>), Error> {
-        let mut text = std::fs::read(path).map_err(|source| Error::Io { path: path.into(), source })?;
-        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        text.truncate(whole);
-        parse(path, &text, first)
-    }
-
-    /// Waits until everything is on the disk.
-    pub fn sync(&self) -> Result<(), Error> {
-        self.file.sync_all().map_err(|source| self.io(source))
+    /// Why others are not kept out of the file, where the file system has no locks.
+    pub fn unlocked(&self) -> Option<&std::io::Error> {
+        self.output.unlocked()
     }
 
     /// Appends a record.
@@ -173,18 +171,36 @@ impl Results {
 
     /// A line in one write, so that whoever stops us stops us between lines.
     fn line(&mut self, value: &impl Serialize) -> Result<(), Error> {
-        let mut line = serde_json::to_vec(value).map_err(std::io::Error::from).map_err(|source| self.io(source))?;
-        line.push(b'\n');
-        self.file.write_all(&line).map_err(|source| self.io(source))
-    }
-
-    fn io(&self, source: std::io::Error) -> Error {
-        Error::Io { path: self.path.clone(), source }
+        let written = line(value).and_then(|line| self.output.write_all(&line));
+        written.map_err(|source| self.output.failed(source).into())
     }
 }
 
+/// A value as a line.
+pub(crate) fn line(value: &impl Serialize) -> std::io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// Where the last line that has an end ends.
+pub(crate) fn whole(text: &[u8]) -> usize {
+    text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)
+}
+
+/// Whether a line without an end may be one that begins so.
+fn is_torn(torn: &[u8], beginning: &str) -> bool {
+    torn.starts_with(beginning.as_bytes()) || beginning.as_bytes().starts_with(torn)
+}
+
+/// Whether all there is may be a torn header of this run, whoever made it.
+fn is_torn_header(torn: &[u8], header: &Header) -> bool {
+    let what = Value::Object(header.what.clone());
+    is_torn(torn, &format!("{{\"cofill_eval\":{VERSION},\"what\":{what},\"made_by\":"))
+}
+
 /// The header and the records of whole lines; examples are counted from `first`.
-fn parse(path: &Path, text: &[u8], first: usize) -> Result<(Header, Vec<Record>), Error> {
+pub(crate) fn parse(path: &Path, text: &[u8], first: usize) -> Result<(Header, Vec<Record>), Error> {
     let damaged = |line: usize, problem: String| Error::Damaged { path: path.into(), line, problem };
     let mut lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).enumerate();
     let (_, top) = lines.next().ok_or_else(|| damaged(1, "there is no header".into()))?;

@@ -7,7 +7,7 @@
 //! | `points/NAME.json` | an operating point: what it is ([`Planned`]) and its units |
 //! | `workers/ID` | a worker's card, rewritten while it lives ([`claim`]) |
 //! | `claims/ADDRESS.N` | who does a unit; N counts the workers that died over it |
-//! | `parts/ADDRESS.N.unit` | its records so far |
+//! | `parts/ADDRESS.N.unit` | its records so far, every line with a checksum |
 //! | `done/ADDRESS.unit` | its records, all of them |
 //! | `NAME.jsonl` | a merged point, as `cofill eval --out` would have written it |
 //!
@@ -22,6 +22,7 @@ mod address;
 mod card;
 pub mod claim;
 mod merge;
+mod seal;
 mod unit;
 mod watch;
 mod work;
@@ -31,8 +32,9 @@ pub use unit::Unit;
 pub use watch::{Progress, Watch};
 pub use work::{Did, Runner, Share, Worker};
 
+use crate::output;
 use crate::recipe::Point;
-use crate::results::{self, Header};
+use crate::results::Header;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::HashSet;
@@ -99,9 +101,17 @@ pub enum Error {
         /// What is wrong.
         problem: String,
     },
-    /// A unit's file.
+    /// A merged file cannot be written.
     #[error(transparent)]
-    Results(#[from] results::Error),
+    Output(#[from] output::Error),
+    /// Where a merged file belongs, there is something else.
+    #[error("`{}` {problem}; move it elsewhere and merge again", .path.display())]
+    InTheWay {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
     /// A unit's file is not what it was planned to be.
     #[error("`{}` {problem}; remove it and run `cofill sweep work` again", .path.display())]
     Unit {

@@ -178,12 +178,6 @@ pub enum Error {
         /// How many more there are.
         more: usize,
     },
-    /// Something that is there and no file.
-    #[error("`{}` is no regular file and is not replaced; give the name of a file", path.display())]
-    NotAFile {
-        /// What was named.
-        path: PathBuf,
-    },
     /// Sizes that make no model.
     #[error("no model has these sizes: {problem}")]
     Sizes {
@@ -193,20 +187,9 @@ pub enum Error {
     /// A shifted model cannot predict the first position.
     #[error("position 0 is masked, but this model predicts a position from the one before it; start with a token")]
     FirstMasked,
-    /// A file that would be lost.
-    #[error("`{}` exists; give another name, or --force to replace it", path.display())]
-    Exists {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A file that cannot be written.
-    #[error("`{}` cannot be written: {problem}", path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        problem: String,
-    },
+    /// Writing failed; whoever gave the place knows its name.
+    #[error("writing failed")]
+    Write(#[source] std::io::Error),
     /// The tensor library failed.
     #[error("computing failed")]
     Candle(#[from] candle_core::Error),

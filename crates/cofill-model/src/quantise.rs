@@ -1,7 +1,7 @@
 //! Writes a checkpoint as one GGUF file, converted tensor by tensor.
 //!
 //! Names, keys and the order of LLaDA's query and key rows are llama.cpp's, so that it could load the file too. Where a tensor lies
-//! depends on shapes only, so the header comes first and tensors are streamed behind it. The file gets its name when it is whole.
+//! depends on shapes only, so the header comes first and tensors are streamed behind it, into whatever can be written.
 
 use crate::checkpoint::Checkpoint;
 use crate::config::{Config, Family};
@@ -18,23 +18,17 @@ use candle_core::Tensor;
 use candle_core::quantized::{GgmlDType, QTensor};
 use half::f16;
 use std::borrow::Cow;
-use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
 
 /// The version of the format that is written.
 const VERSION: u32 = 3;
 
-/// What to write, and where.
+/// What to write.
 pub struct Quantise<'a> {
     /// What is read.
     pub checkpoint: &'a Checkpoint,
-    /// The file to be.
-    pub out: &'a Path,
     /// How its matrices are kept.
     pub precision: Precision,
-    /// A file of that name is replaced instead of refused.
-    pub overwrite: bool,
 }
 
 /// What was written.
@@ -62,15 +56,7 @@ struct Job {
 
 impl Quantise<'_> {
     /// Reads, converts and writes. `progress` hears of every tensor before it is written: its name, index and the number of all.
-    pub fn run(&self, mut progress: impl FnMut(&str, usize, usize)) -> Result<Written> {
-        match self.out.metadata() {
-            Ok(_) if !self.overwrite => return Err(Error::Exists { path: self.out.into() }),
-            // A device or a folder is not ours to replace.
-            Ok(there) if !there.is_file() => return Err(Error::NotAFile { path: self.out.into() }),
-            _ => {}
-        }
-        // A link stays one: what it leads to is replaced.
-        let out = &self.out.canonicalize().unwrap_or_else(|_| self.out.into());
+    pub fn run(&self, out: &mut impl Write, mut progress: impl FnMut(&str, usize, usize)) -> Result<Written> {
         let (config, weights) = (self.checkpoint.config()?, self.checkpoint.weights()?);
         let jobs = self.jobs(&config, &weights)?;
         // What is wrong with a checkpoint is worth knowing before gigabytes are written.
@@ -78,23 +64,19 @@ impl Quantise<'_> {
         let (values, without_tokenizer) = self.values(&config)?;
         let header = header(&values, &jobs);
 
-        let failed = |error: std::io::Error| Error::Write { path: self.out.into(), problem: error.to_string() };
-        let part = Part::create(out).map_err(failed)?;
-        let mut file = BufWriter::with_capacity(1 << 20, &part.file);
-        file.write_all(&header).map_err(failed)?;
+        let mut file = BufWriter::with_capacity(1 << 20, out);
+        file.write_all(&header).map_err(Error::Write)?;
         let mut at = header.len() as u64;
         for (i, job) in jobs.iter().enumerate() {
             progress(&job.need.name, i, jobs.len());
             let stored = weights.stored(&job.from, &job.need.shape)?;
-            job.write(&stored, |bytes| file.write_all(bytes).map_err(failed))?;
+            job.write(&stored, |bytes| file.write_all(bytes).map_err(Error::Write))?;
             let size = job.need.bytes_as(job.dtype);
             let padding = size.next_multiple_of(ALIGNMENT) - size;
-            file.write_all(&[0; ALIGNMENT as usize][..padding as usize]).map_err(failed)?;
+            file.write_all(&[0; ALIGNMENT as usize][..padding as usize]).map_err(Error::Write)?;
             at += size + padding;
         }
-        file.flush().map_err(failed)?;
-        drop(file);
-        part.finish(out).map_err(failed)?;
+        file.flush().map_err(Error::Write)?;
         let stayed = jobs.iter().filter(|job| job.need.stays_f16(self.precision));
         let stayed_f16 = stayed.map(|job| job.need.name.clone()).collect();
         Ok(Written { bytes: at, tensors: jobs.len(), stayed_f16, without_tokenizer })
@@ -331,32 +313,4 @@ fn header(values: &Values, jobs: &[Job]) -> Vec<u8> {
     }
     bytes.resize(bytes.len().next_multiple_of(ALIGNMENT as usize), 0);
     bytes
-}
-
-/// A file that is not whole yet, beside the one it will be; gone if it never is.
-struct Part {
-    path: PathBuf,
-    file: File,
-}
-
-impl Part {
-    fn create(out: &Path) -> std::io::Result<Part> {
-        let mut name = out.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".{}.part", std::process::id()));
-        let path = out.with_file_name(name);
-        let file = File::options().write(true).create_new(true).open(&path)?;
-        Ok(Part { path, file })
-    }
-
-    fn finish(self, out: &Path) -> std::io::Result<()> {
-        self.file.sync_all()?;
-        std::fs::rename(&self.path, out)
-    }
-}
-
-impl Drop for Part {
-    fn drop(&mut self) {
-        // After a success there is nothing of that name any more.
-        let _ = std::fs::remove_file(&self.path);
-    }
 }

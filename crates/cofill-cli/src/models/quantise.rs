@@ -2,8 +2,10 @@
 
 use super::size;
 use crate::fail::{Done, warning_line};
+use crate::output::{ForceArgs, failed, refused};
 use crate::progress::Progress;
 use crate::show::count;
+use cofill_eval::output::Output;
 use cofill_model::{Checkpoint, Precision, Quantise};
 use std::io::Write;
 use std::path::PathBuf;
@@ -20,16 +22,21 @@ pub(crate) struct Args {
     /// How matrices are kept: f32, f16, q8_0, q6k or q4k. Norms and biases stay f32; the embedding is f16 at least.
     #[arg(long, value_name = "TYPE", default_value = "q4k")]
     dtype: Precision,
-    /// Replace the file if it exists.
-    #[arg(long)]
-    force: bool,
+    #[command(flatten)]
+    force: ForceArgs,
 }
 
 pub(crate) fn run(args: &Args) -> Done {
     let checkpoint = Checkpoint::open(&args.path)?;
-    let job = Quantise { checkpoint: &checkpoint, out: &args.out, precision: args.dtype, overwrite: args.force };
+    let mut file = Output::whole(&args.out, args.force.existing()).map_err(refused("OUT"))?;
+    let job = Quantise { checkpoint: &checkpoint, precision: args.dtype };
     let progress = Progress::writing();
-    let written = job.run(|name, i, n| progress.tensor(name, i, n))?;
+    let written = job.run(&mut file, |name, i, n| progress.tensor(name, i, n));
+    let written = written.map_err(|error| match error {
+        cofill_model::Error::Write(source) => failed("OUT")(file.failed(source)),
+        error => error.into(),
+    })?;
+    file.publish().map_err(failed("OUT"))?;
     drop(progress);
     let mut out = std::io::stdout().lock();
     let tensors = count(written.tensors, "tensor");

@@ -40,6 +40,13 @@ pub(crate) fn run(args: &Args) -> Done {
 
 /// A line per point: where, which, how good, how many forwards.
 pub(crate) fn answer(merged: &[Merged], as_json: bool) -> Done<()> {
+    let unsealed: usize = merged.iter().map(|point| point.unsealed).sum();
+    if unsealed > 0 {
+        let units = count(unsealed, "unit");
+        warning_line(&format!(
+            "{units} without checksums, from an earlier version: taken as they are; to have them made anew, remove them from done/ and run `cofill sweep work`"
+        ));
+    }
     let mut out = std::io::stdout().lock();
     let width = |of: fn(&Merged) -> String| merged.iter().map(|point| of(point).len()).max().unwrap_or(0);
     let model = |merged: &Merged| merged.planned.point.model.clone();

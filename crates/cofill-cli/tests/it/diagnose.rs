@@ -174,7 +174,7 @@ fn a_page_is_one_file_in_which_nothing_is_markup() {
     let page = scratch("explained.html");
     let prompt = "</pre><script>alert('1')</script> & \"q\"";
     let path = page.display().to_string();
-    explain(&[prompt, "-n", "12", "-s", "topk:4+ad", "--html", &path]).is_fine();
+    explain(&[prompt, "-n", "12", "-s", "topk:4+ad", "--html", &path, "--force"]).is_fine();
     let html = std::fs::read_to_string(&page).unwrap();
     assert!(html.starts_with("<!doctype html>") && html.trim_end().ends_with("</html>"));
     assert!(!html.contains("<script") && html.contains("&lt;script&gt;"), "{html}");

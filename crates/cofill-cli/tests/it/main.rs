@@ -37,6 +37,9 @@ mod models;
 // `cofill eval`: scores, records, and that batches change nothing.
 mod eval;
 
+// What must not be lost: files that exist, that grow, that are not ours.
+mod files;
+
 // `cofill sweep`: recipes, workers that race and die, Slurm.
 mod sweep;
 

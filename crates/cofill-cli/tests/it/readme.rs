@@ -57,6 +57,7 @@ fn words(line: &str) -> Vec<String> {
 #[test]
 fn the_readme_shows_what_happens() {
     let dir = scratch("readme");
+    std::fs::remove_dir_all(&dir).ok(); // what an earlier run wrote would be in the way
     std::fs::create_dir_all(&dir).unwrap();
     let mut n = 0;
     for Example { command, shown } in examples() {

@@ -143,7 +143,7 @@ fn a_folder_gets_every_form() {
     let again = run(&format!("report --points {}/points.csv", out.display()));
     assert_eq!(again.is_fine().stdout, run(&format!("report --points {points}")).stdout);
     // And a folder that is a file is told.
-    run(&format!("report --points {points} --out {points}")).is_refused(&["--out", "cannot write", "give a folder"]);
+    run(&format!("report --points {points} --out {points}")).is_refused(&["--out", "cannot write", "give a place"]);
 }
 
 #[test]

@@ -217,6 +217,38 @@ fn killed_workers_lose_and_double_nothing() {
     assert_eq!(parts, 0, "parts are left behind");
 }
 
+/// A digit that changed on the disk is a score that changed.
+#[test]
+fn an_altered_unit_is_named_and_not_merged() {
+    let folder = Folder::new("altered", "\"topk:4\"", 6);
+    folder.sweep("plan RECIPE DIR --unit 3").is_fine();
+    folder.sweep("work DIR").is_fine();
+    folder.sweep("merge DIR").is_fine();
+    let before = folder.results("DIR");
+    let unit = std::fs::read_dir(folder.0.join("DIR/done")).unwrap().next().unwrap().unwrap().path();
+    let text = std::fs::read_to_string(&unit).unwrap();
+    assert!(text.contains("\"nfe\":5,"), "{text}");
+    std::fs::write(&unit, text.replacen("\"nfe\":5,", "\"nfe\":4,", 1)).unwrap();
+    let name = unit.file_name().unwrap().to_string_lossy().into_owned();
+    let said = [name.as_str(), "does not match its checksum", "remove it", "cofill sweep work"];
+    folder.sweep("merge DIR").is_refused(&said);
+    folder.sweep("merge DIR --partial").is_refused(&said);
+    let again = folder.sweep("run RECIPE DIR --unit 3");
+    assert!(again.code == 2 && again.stderr.contains(said[1]), "{again}");
+    assert_eq!(folder.results("DIR"), before, "nothing was merged");
+    // The remedy.
+    std::fs::remove_file(&unit).unwrap();
+    assert_eq!(folder.sweep("work DIR").is_fine().stdout, "1 unit done, 3 prompts\n");
+    folder.sweep("merge DIR").is_fine();
+    assert_eq!(folder.results("DIR"), before);
+    // As an earlier version wrote them: merged, with a word.
+    let plain = |line: &str| line.split(",\"sum\"").next().unwrap().to_owned() + "}\n";
+    std::fs::write(&unit, text.lines().map(plain).collect::<String>()).unwrap();
+    let merged = folder.sweep("merge DIR");
+    assert!(merged.is_fine().stderr.contains("warning: 1 unit without checksums"), "{merged}");
+    assert_eq!(folder.results("DIR"), before);
+}
+
 #[test]
 fn shards_cover_a_sweep() {
     let folder = Folder::new("shards", "\"topk:{4,8}\"", 6);

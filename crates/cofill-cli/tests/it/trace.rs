@@ -4,7 +4,7 @@ use std::fs;
 /// Writes a trace of its own and gives its path.
 fn trace(name: &str, options: &str) -> String {
     let path = scratch(name).display().to_string();
-    run(&format!("generate -m toy -n 12 {options} --trace {path}")).is_fine();
+    run(&format!("generate -m toy -n 12 {options} --trace {path} --force")).is_fine();
     path
 }
 

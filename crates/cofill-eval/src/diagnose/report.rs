@@ -4,16 +4,20 @@
 //! interrupted run keeps what it had; tables and figures can be made from them at any time.
 
 use crate::bootstrap::Estimate;
+use crate::output::{self, Existing, Output};
 use crate::plot::{self, Figure};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
-use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The format of raw files; another number is another format.
 pub const VERSION: u64 = 1;
+
+/// What the figures of a diagnostic are called; known before there is anything to draw.
+const FIGURES: [(&str, &str); 3] =
+    [("intervention", "intervention-scatter"), ("deferral", "deferral-boxes"), ("predicates", "predicates-boxes")];
 
 /// Everything that a diagnostic has to say.
 #[derive(Debug, Clone)]
@@ -130,20 +134,9 @@ pub fn latex_text(text: &str) -> String {
 /// How a folder of results can be refused.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It holds results already.
-    #[error("`{}` exists; give another folder", .path.display())]
-    Exists {
-        /// The raw file.
-        path: PathBuf,
-    },
-    /// It cannot be made or written.
-    #[error("cannot write `{}`: {source}", .path.display())]
-    Io {
-        /// What.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
+    /// A file of it is there already, or cannot be written.
+    #[error(transparent)]
+    Output(#[from] output::Error),
     /// A figure cannot be drawn.
     #[error(transparent)]
     Plot(#[from] plot::Error),
@@ -154,51 +147,54 @@ pub enum Error {
 pub struct Folder {
     path: PathBuf,
     name: String,
-    raw: File,
+    raw: Output,
+    existing: Existing,
 }
 
 impl Folder {
-    /// Makes the folder if need be, and begins the raw file `<name>.jsonl`; one that is there is never overwritten.
-    pub fn create(path: &Path, name: &str, what: &Map<String, Value>, made_by: &Value) -> Result<Folder, Error> {
-        std::fs::create_dir_all(path).map_err(|source| Error::Io { path: path.into(), source })?;
-        let file = path.join(format!("{name}.jsonl"));
-        let raw =
-            OpenOptions::new().write(true).create_new(true).open(&file).map_err(|source| match source.kind() {
-                std::io::ErrorKind::AlreadyExists => Error::Exists { path: file },
-                _ => Error::Io { path: file, source },
-            })?;
-        let mut folder = Folder { path: path.into(), name: name.into(), raw };
+    /// Makes the folder if need be, and begins the raw file `<name>.jsonl`. Everything that will be written later, too, is looked at now:
+    /// a table that is in the way is not worth an hour.
+    pub fn create(
+        path: &Path,
+        name: &str,
+        what: &Map<String, Value>,
+        made_by: &Value,
+        existing: Existing,
+    ) -> Result<Folder, Error> {
+        std::fs::create_dir_all(path).map_err(|source| output::Error::Io { path: path.into(), source })?;
+        let figures = FIGURES.iter().filter(|(diagnostic, _)| *diagnostic == name);
+        let figures = figures.flat_map(|(_, figure)| ["svg", "png"].map(|ending| format!("{figure}.{ending}")));
+        for file in ["jsonl", "md", "tex"].map(|ending| format!("{name}.{ending}")).into_iter().chain(figures) {
+            output::check(&path.join(file), existing)?;
+        }
+        let raw = Output::growing(&path.join(format!("{name}.jsonl")), existing)?;
+        let mut folder = Folder { path: path.into(), name: name.into(), raw, existing };
         folder.line(&serde_json::json!({"cofill_diagnose": VERSION, "what": what, "made_by": made_by}))?;
+        folder.raw.publish()?;
         Ok(folder)
     }
 
     /// Appends a raw line.
     pub fn line(&mut self, line: &impl Serialize) -> Result<(), Error> {
-        let path = || self.path.join(format!("{}.jsonl", self.name));
-        let written = serde_json::to_vec(line).map_err(std::io::Error::other).and_then(|mut bytes| {
-            bytes.push(b'\n');
-            self.raw.write_all(&bytes)
-        });
-        written.map_err(|source| Error::Io { path: path(), source })
+        let written = crate::results::line(line).and_then(|line| self.raw.write_all(&line));
+        Ok(written.map_err(|source| self.raw.failed(source))?)
     }
 
     /// Writes tables and figures beside the raw file. Gives the files' names.
     pub fn finish(self, report: &Report) -> Result<Vec<PathBuf>, Error> {
-        let mut files = vec![self.path.join(format!("{}.jsonl", self.name))];
-        let mut write = |name: String, bytes: &[u8]| {
-            let path = self.path.join(name);
-            std::fs::write(&path, bytes).map_err(|source| Error::Io { path: path.clone(), source })?;
-            files.push(path);
-            Ok::<(), Error>(())
-        };
-        write(format!("{}.md", self.name), report.markdown().as_bytes())?;
-        write(format!("{}.tex", self.name), report.latex.as_bytes())?;
+        let mut files = vec![
+            (format!("{}.md", self.name), report.markdown().into_bytes()),
+            (format!("{}.tex", self.name), report.latex.clone().into_bytes()),
+        ];
         for (name, figure) in &report.figures {
             let drawn = figure.draw()?;
-            write(format!("{name}.svg"), drawn.svg.as_bytes())?;
-            write(format!("{name}.png"), &drawn.png)?;
+            files.push((format!("{name}.svg"), drawn.svg.into_bytes()));
+            files.push((format!("{name}.png"), drawn.png));
         }
-        Ok(files)
+        let files = files.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice()));
+        let mut written = vec![self.path.join(format!("{}.jsonl", self.name))];
+        written.extend(output::write_all(&self.path, files, self.existing)?);
+        Ok(written)
     }
 }
 

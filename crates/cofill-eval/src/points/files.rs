@@ -160,6 +160,7 @@ fn told_apart(mut runs: Vec<Run>) -> Vec<Point> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::Existing;
     use crate::results::VERSION;
     use serde_json::{Map, json};
 
@@ -177,7 +178,7 @@ mod tests {
 
     fn file(folder: &Path, name: &str, what: &Value, scores: &[f64]) {
         let header = Header { cofill_eval: VERSION, what: what.as_object().cloned().unwrap(), made_by: Value::Null };
-        let mut results = Results::create(&folder.join(name), &header).unwrap();
+        let mut results = Results::create(&folder.join(name), &header, Existing::Refuse).unwrap();
         for (doc_id, score) in scores.iter().enumerate() {
             let record = Record {
                 doc_id,

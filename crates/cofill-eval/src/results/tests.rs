@@ -35,10 +35,11 @@ fn record(doc_id: usize, score: f64) -> Record {
 #[test]
 fn a_file_that_was_cut_anywhere_is_continued_to_the_same_file() {
     let path = scratch("cut");
-    let mut results = Results::create(&path, &header("topk:1")).unwrap();
+    let mut results = Results::create(&path, &header("topk:1"), Existing::Refuse).unwrap();
     for i in 0..4 {
         results.append(&record(i, 1.0)).unwrap();
     }
+    drop(results);
     let whole = std::fs::read(&path).unwrap();
     for cut in 0..=whole.len() {
         std::fs::write(&path, &whole[..cut]).unwrap();
@@ -57,9 +58,9 @@ fn a_file_that_was_cut_anywhere_is_continued_to_the_same_file() {
 #[test]
 fn nothing_is_overwritten_or_mixed() {
     let path = scratch("mixed");
-    Results::create(&path, &header("topk:1")).unwrap().append(&record(0, 1.0)).unwrap();
+    Results::create(&path, &header("topk:1"), Existing::Refuse).unwrap().append(&record(0, 1.0)).unwrap();
     let before = std::fs::read(&path).unwrap();
-    assert!(Results::create(&path, &header("topk:1")).unwrap_err().to_string().contains("--resume"));
+    assert!(Results::create(&path, &header("topk:1"), Existing::Refuse).unwrap_err().to_string().contains("--resume"));
     let error = Results::resume(&path, &header("topk:2")).unwrap_err().to_string();
     assert!(error.contains("its sampler is \"topk:1\", and now sampler is \"topk:2\""), "{error}");
     // Who made it may differ; that is why it is written down.
@@ -78,11 +79,17 @@ fn damage_is_named_by_its_line() {
         (vec!["{\"a\":1}\n".into()], "line 1: not a header of results"),
         (vec![line(&Header { cofill_eval: 9, ..header("x") })], "format 9, but this program reads 1"),
         (vec!["\n".into()], "line 1: there is no header"),
+        // What has no end may only be the beginning of what we would have written.
+        (vec!["notes".into()], "line 1: not a header of results"),
+        (vec![line(&header("x")), "notes".into()], "line 2: not a record"),
+        (vec![line(&header("x")), line(&record(0, 1.0)), "{\"doc_id\":0".into()], "line 3: not a record"),
+        (vec![line(&header("y")).trim_end().into()], "holds another run: its sampler is \"y\""),
     ];
     for (lines, said) in cases {
         std::fs::write(&path, lines.concat()).unwrap();
         let error = Results::resume(&path, &header("x")).unwrap_err().to_string();
         assert!(error.contains(said), "{error}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), lines.concat(), "untouched");
     }
     std::fs::remove_file(path).ok();
 }

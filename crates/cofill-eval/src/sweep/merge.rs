@@ -1,9 +1,11 @@
 //! From units to one file of results per operating point.
 
-use super::{Error, Planned, Sweep, replace};
-use crate::results::{self, Header, Record, Totals};
+use super::{Error, Planned, Sweep};
+use crate::output::{Existing, Output};
+use crate::results::{self, Header, Record, Results, Totals, line};
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
 
 /// How many incomplete points an error names.
 const NAMED: usize = 4;
@@ -16,6 +18,8 @@ pub struct Merged {
     pub path: PathBuf,
     /// Its sums.
     pub totals: Totals,
+    /// Units of an earlier version, which have no checksums and were taken as they are.
+    pub unsealed: usize,
 }
 
 /// A point, and how many of its units are not done.
@@ -65,14 +69,17 @@ impl Sweep {
     fn merge_point(&self, planned: Planned) -> Result<Merged, Error> {
         let path = self.dir.join(format!("{}.jsonl", planned.name));
         let (mut makers, mut records): (Vec<Value>, Vec<Record>) = (Vec::new(), Vec::new());
+        let mut unsealed = 0;
         for unit in &planned.units {
-            let (header, part) = self.records(&planned, unit)?;
-            if !makers.contains(&header.made_by) {
-                makers.push(header.made_by);
+            let finished = self.finished(&planned, unit)?;
+            if !makers.contains(&finished.header.made_by) {
+                makers.push(finished.header.made_by);
             }
-            records.extend(part);
+            records.extend(finished.records);
+            unsealed += usize::from(!finished.is_sealed);
             self.tidy(unit);
         }
+        let is_ours = may_replace(&path, &planned, records.len())?;
         // One machine made it as `cofill eval` would have; several are named side by side.
         let made_by = match makers.len() {
             1 => makers.remove(0),
@@ -85,13 +92,23 @@ impl Sweep {
             text.extend(line(record).map_err(Error::io(&path))?);
             totals.add(record);
         }
-        replace(&path, &text)?;
-        Ok(Merged { planned, path, totals })
+        let mut output = Output::whole(&path, is_ours)?;
+        output.write_all(&text).map_err(|source| output.failed(source))?;
+        output.publish()?;
+        Ok(Merged { planned, path, totals, unsealed })
     }
 }
 
-fn line(value: &impl serde::Serialize) -> std::io::Result<Vec<u8>> {
-    let mut line = serde_json::to_vec(value)?;
-    line.push(b'\n');
-    Ok(line)
+/// A merged file is made again by every merge; anything else under its name stays. So does one that somebody has continued.
+fn may_replace(path: &Path, planned: &Planned, n: usize) -> Result<Existing, Error> {
+    let problem = match Results::read(path) {
+        Err(results::Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => return Ok(Existing::Refuse),
+        Err(error) => format!("is no merged point: {error}"),
+        Ok((header, records)) => match results::difference(&header.what, &planned.what) {
+            Some((field, there, here)) => format!("is another point: its {field} is {there}, and not {here}"),
+            None if records.len() > n => format!("has {} records, and there are units for {n}", records.len()),
+            None => return Ok(Existing::Replace),
+        },
+    };
+    Err(Error::InTheWay { path: path.into(), problem })
 }

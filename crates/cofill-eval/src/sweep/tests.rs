@@ -1,7 +1,7 @@
 use super::claim::Claims;
 use super::*;
 use crate::recipe::Recipe;
-use crate::results::{Record, Results};
+use crate::results::{self, Record, Results};
 use serde_json::json;
 use std::ops::Range;
 use std::sync::Mutex;
@@ -198,7 +198,7 @@ fn who_wakes_up_late_throws_nothing_away_but_its_own() {
     slow.append(&[record(1), record(2)]).unwrap();
     fast.append(&[record(1), record(2)]).unwrap();
     assert_eq!((fast.finish().unwrap(), slow.finish().unwrap()), (unit::End::Done, unit::End::Late));
-    assert_eq!(sweep.records(&planned, unit).unwrap().1.len(), 3);
+    assert_eq!(sweep.finished(&planned, unit).unwrap().records.len(), 3);
 }
 
 #[test]
@@ -231,6 +231,10 @@ fn damage_is_named() {
     let text = std::fs::read_to_string(&done).unwrap();
     std::fs::write(&done, &text[..text.len() - 10]).unwrap();
     let error = sweep.merge().err().unwrap().to_string();
+    assert!(error.contains("ends in the middle of a line") && error.contains("remove it"), "{error}");
+    let last = text.trim_end().rfind('\n').unwrap();
+    std::fs::write(&done, &text[..=last]).unwrap();
+    let error = sweep.merge().err().unwrap().to_string();
     assert!(error.contains("has 2 records instead of 3") && error.contains("remove it"), "{error}");
     // Removed, it is done again.
     std::fs::remove_file(&done).unwrap();
@@ -242,6 +246,75 @@ fn damage_is_named() {
     std::fs::write(&path, text.replace("\"to\": 3", "\"to\": 4")).unwrap();
     let error = sweep.points().unwrap_err().to_string();
     assert!(error.contains(&planned.name) && error.contains("is not of examples 0 and on"), "{error}");
+}
+
+/// One digit of a number is all it takes to change a score.
+#[test]
+fn a_unit_that_changed_is_not_merged() {
+    let folder = Folder::new("sums");
+    let sweep = Sweep::create(&folder.0).unwrap();
+    plan(&sweep, "topk:1", 3);
+    work(&sweep, &mut Fake::default()).unwrap();
+    let done = sweep.done_path(&sweep.points().unwrap()[0].units[0]);
+    let text = std::fs::read_to_string(&done).unwrap();
+    assert_eq!(sweep.merge().unwrap()[0].unsealed, 0);
+    for (digits, others) in [("\"nfe\":2", "\"nfe\":1"), ("\"score\":1.0", "\"score\":0.0"), ("topk:1", "topk:2")] {
+        assert!(text.contains(digits), "{text}");
+        std::fs::write(&done, text.replacen(digits, others, 1)).unwrap();
+        let error = sweep.merge().err().unwrap().to_string();
+        assert!(error.contains("does not match its checksum") && error.contains("remove it"), "{error}");
+        assert!(Watch::new(&sweep).is_err());
+    }
+    // As an earlier version wrote it: taken as it is, and counted.
+    let plain = |line: &str| line.split(",\"sum\"").next().unwrap().to_owned() + "}\n";
+    std::fs::write(&done, text.lines().map(plain).collect::<String>()).unwrap();
+    let merged = sweep.merge().unwrap();
+    assert_eq!((merged[0].unsealed, merged[0].totals.n), (1, 3));
+}
+
+/// Of a part, what comes before the damage is inherited, and the rest is done again.
+#[test]
+fn a_part_that_changed_is_trusted_up_to_there() {
+    let folder = Folder::new("part");
+    let sweep = Sweep::create(&folder.0).unwrap();
+    let point = point("topk:1");
+    sweep.plan(&point, &header(&point), 7, 7).unwrap();
+    work(&sweep, &mut Fake { fails_after: Some(2), ..Fake::default() }).unwrap_err();
+    let part = std::fs::read_dir(folder.0.join("parts")).unwrap().next().unwrap().unwrap().path();
+    let text = std::fs::read_to_string(&part).unwrap();
+    // Of four records, the third.
+    assert_eq!(text.lines().count(), 5);
+    std::fs::write(&part, text.replace("\"doc_id\":2,\"prompt_sha256\":\"\"", "\"doc_id\":2,\"prompt_sha256\":\"0\""))
+        .unwrap();
+    assert_eq!(work(&sweep, &mut Fake::default()).unwrap(), Did { units: 1, examples: 5, late: 0 });
+    let merged = sweep.merge().unwrap();
+    assert_eq!(Results::read(&merged[0].path).unwrap().1, (0..7).map(record).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_merge_replaces_nothing_but_merged_files() {
+    let folder = Folder::new("in-the-way");
+    let sweep = Sweep::create(&folder.0).unwrap();
+    plan(&sweep, "topk:1", 3);
+    work(&sweep, &mut Fake::default()).unwrap();
+    let path = sweep.merge().unwrap().remove(0).path;
+    let text = std::fs::read_to_string(&path).unwrap();
+    sweep.merge().unwrap();
+    let more = text.clone() + &String::from_utf8(results::line(&record(3)).unwrap()).unwrap();
+    let cases = [
+        ("notes".into(), "is no merged point"),
+        (text.replace("topk:1", "topk:2"), "is another point: its sampler is \"topk:2\""),
+        (more, "has 4 records, and there are units for 3"),
+    ];
+    for (other, said) in cases {
+        std::fs::write(&path, &other).unwrap();
+        let error = sweep.merge().err().unwrap().to_string();
+        assert!(error.contains(said) && error.contains("move it elsewhere"), "{error}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), other);
+    }
+    std::fs::remove_file(&path).unwrap();
+    sweep.merge().unwrap();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
 }
 
 #[test]

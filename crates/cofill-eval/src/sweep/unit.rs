@@ -1,12 +1,14 @@
 //! A unit of work, and how it is written down: in a part that belongs to one claim, then at once and whole among the done.
 
+use super::seal::{Seal, unseal};
 use super::{Error, Planned, Sweep, address};
-use crate::results::{Header, Record, Results};
+use crate::results::{self, Header, Record};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::io::ErrorKind;
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Write};
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Some examples of a point.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,7 +46,8 @@ pub(super) enum End {
 pub(super) struct Part {
     path: PathBuf,
     done: PathBuf,
-    results: Results,
+    file: File,
+    seal: Seal,
     /// How many examples are in it.
     pub(super) n: usize,
 }
@@ -55,28 +58,26 @@ impl Part {
         let path = |generation: usize| sweep.dir.join("parts").join(format!("{}.{generation}.unit", unit.address));
         let mut inherited: Vec<Record> = Vec::new();
         for earlier in 0..generation {
-            // One that cannot be read was cut before its first line was whole; its examples are done again.
-            if let Ok((_, records)) = Results::read_from(&path(earlier), unit.from)
-                && records.len() > inherited.len()
-            {
+            let records = trusted(&path(earlier), unit.from);
+            if records.len() > inherited.len() {
                 inherited = records;
             }
         }
         let own = path(generation);
-        let mut results = Results::create(&own, header)?;
-        for record in &inherited {
-            results.append(record)?;
-        }
+        let file = OpenOptions::new().write(true).create_new(true).open(&own).map_err(Error::io(&own))?;
+        let mut part = Part { path: own, done: sweep.done_path(unit), file, seal: Seal::default(), n: 0 };
+        part.line(header)?;
+        part.append(&inherited)?;
         for earlier in 0..generation {
             std::fs::remove_file(path(earlier)).ok(); // what stays is in nobody's way
         }
-        Ok(Part { path: own, done: sweep.done_path(unit), results, n: inherited.len() })
+        Ok(part)
     }
 
     /// Adds records, in order.
     pub(super) fn append(&mut self, records: &[Record]) -> Result<(), Error> {
         for record in records {
-            self.results.append(record)?;
+            self.line(record)?;
         }
         self.n += records.len();
         Ok(())
@@ -84,7 +85,7 @@ impl Part {
 
     /// Puts it among the done, unless there is one already.
     pub(super) fn finish(self) -> Result<End, Error> {
-        self.results.sync()?;
+        self.file.sync_all().map_err(Error::io(&self.path))?;
         let linked = match std::fs::hard_link(&self.path, &self.done) {
             // File systems without links: a rename may replace, but only by the same records.
             Err(error) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::PermissionDenied) => {
@@ -108,24 +109,52 @@ impl Part {
     pub(super) fn abandon(self) {
         std::fs::remove_file(&self.path).ok();
     }
+
+    /// A sealed line in one write, so that whoever stops us stops us between lines.
+    fn line(&mut self, value: &impl Serialize) -> Result<(), Error> {
+        let written = results::line(value).and_then(|line| self.file.write_all(&self.seal.seal(&line)));
+        written.map_err(Error::io(&self.path))
+    }
+}
+
+/// What an earlier worker left of a part, as far as it can be trusted; the rest is done again.
+fn trusted(path: &Path, from: usize) -> Vec<Record> {
+    let text = std::fs::read(path).unwrap_or_default();
+    let text = unseal(&text[..results::whole(&text)]).text;
+    // One that cannot be read was cut before its first line was whole.
+    results::parse(path, &text, from).map(|(_, records)| records).unwrap_or_default()
+}
+
+/// What a finished unit holds.
+pub(super) struct Finished {
+    pub(super) header: Header,
+    pub(super) records: Vec<Record>,
+    /// Whether it has checksums; units of earlier versions have none.
+    pub(super) is_sealed: bool,
 }
 
 impl Sweep {
-    /// The header and the records of a unit that is done, checked against its plan.
-    pub(super) fn records(&self, planned: &Planned, unit: &Unit) -> Result<(Header, Vec<Record>), Error> {
+    /// What a unit that is done holds, checked against its sums and its plan.
+    pub(super) fn finished(&self, planned: &Planned, unit: &Unit) -> Result<Finished, Error> {
         let path = self.done_path(unit);
-        let (header, records) = Results::read_from(&path, unit.from)?;
-        let problem = match crate::results::difference(&header.what, &planned.what) {
-            Some((field, there, here)) => Some(format!("has {field} {there}, and its point {here}")),
-            None if records.len() != unit.to - unit.from => {
-                Some(format!("has {} records instead of {}", records.len(), unit.to - unit.from))
-            }
-            None => None,
-        };
-        match problem {
-            Some(problem) => Err(Error::Unit { path, problem }),
-            None => Ok((header, records)),
+        let damaged = |problem: String| Error::Unit { path: path.clone(), problem };
+        let text = std::fs::read(&path).map_err(Error::io(&path))?;
+        if results::whole(&text) != text.len() {
+            return Err(damaged("ends in the middle of a line".into()));
         }
+        let unsealed = unseal(&text);
+        if let Some(line) = unsealed.wrong {
+            return Err(damaged(format!("is damaged: line {line} does not match its checksum")));
+        }
+        let parsed = results::parse(&path, &unsealed.text, unit.from);
+        let (header, records) = parsed.map_err(|error| damaged(format!("is damaged: {error}")))?;
+        if let Some((field, there, here)) = results::difference(&header.what, &planned.what) {
+            return Err(damaged(format!("has {field} {there}, and its point {here}")));
+        }
+        if records.len() != unit.to - unit.from {
+            return Err(damaged(format!("has {} records instead of {}", records.len(), unit.to - unit.from)));
+        }
+        Ok(Finished { header, records, is_sealed: unsealed.is_sealed })
     }
 
     /// Removes parts of units that are done: what a worker leaves that is killed between its last two steps.

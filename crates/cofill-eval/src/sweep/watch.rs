@@ -47,8 +47,8 @@ impl<'a> Watch<'a> {
             let was_complete = progress.is_complete();
             for unit in &progress.planned.units {
                 if done.contains(&unit.address) && self.seen.insert(unit.address.clone()) {
-                    let (_, records) = self.sweep.records(&progress.planned, unit)?;
-                    records.iter().for_each(|record| progress.totals.add(record));
+                    let finished = self.sweep.finished(&progress.planned, unit)?;
+                    finished.records.iter().for_each(|record| progress.totals.add(record));
                     progress.done += 1;
                 }
             }

@@ -10,6 +10,7 @@ mod shard;
 mod slurm;
 mod submit;
 mod table;
+mod waiting;
 mod work;
 
 use crate::fail::{Done, Fail};

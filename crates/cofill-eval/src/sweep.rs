@@ -27,10 +27,11 @@ mod unit;
 mod watch;
 mod work;
 
+pub use card::{Holder, State};
 pub use merge::Merged;
 pub use unit::Unit;
 pub use watch::{Progress, Watch};
-pub use work::{Did, Runner, Share, Worker};
+pub use work::{Did, Runner, Share, Waiting, Worker};
 
 use crate::output;
 use crate::recipe::Point;

@@ -1,20 +1,21 @@
 //! What a worker keeps open: one model and one task at a time. Units are ordered so that each is opened once.
 
+use super::waiting::Waits;
 use crate::fail::{Done, Fail};
 use crate::model;
 use crate::setup::{Asked, Ready, Settled};
 use cofill_eval::recipe::Point;
 use cofill_eval::results::{Header, Record, difference};
-use cofill_eval::sweep::{Planned, Runner};
+use cofill_eval::sweep::{Planned, Runner, Waiting};
 use std::ops::Range;
 use std::path::PathBuf;
 
 /// The models, tasks and points of a sweep, the last of each open.
-#[derive(Default)]
-pub(crate) struct Opened {
+pub(crate) struct Opened<'a> {
     model: Option<OpenModel>,
     task: Option<(String, Asked)>,
     point: Option<OpenPoint>,
+    waits: &'a Waits,
 }
 
 struct OpenModel {
@@ -30,7 +31,12 @@ struct OpenPoint {
     header: Header,
 }
 
-impl Opened {
+impl<'a> Opened<'a> {
+    /// Nothing is open yet.
+    pub(super) fn new(waits: &'a Waits) -> Opened<'a> {
+        Opened { model: None, task: None, point: None, waits }
+    }
+
     /// Opens a point, and of its model and task what is not open yet.
     fn open(&mut self, planned: &Planned) -> Done<(&mut Ready, &Asked, &OpenPoint)> {
         // What was planned counts, whatever a later recipe wants.
@@ -63,7 +69,7 @@ impl Opened {
     }
 }
 
-impl Runner for Opened {
+impl Runner for Opened<'_> {
     type Error = Fail;
 
     fn header(&mut self, planned: &Planned) -> Done<Header> {
@@ -78,6 +84,10 @@ impl Runner for Opened {
         let (ready, asked, open) = self.open(planned)?;
         let records = asked.lend(open.settled.wrapper, |task| ready.ask(task, &open.settled.settings, docs));
         records.map_err(|fail| fail.about(&format!("point `{}`", planned.name)))
+    }
+
+    fn waiting(&mut self, holders: &[Waiting]) {
+        self.waits.hear(holders);
     }
 }
 

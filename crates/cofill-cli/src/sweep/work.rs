@@ -3,6 +3,7 @@
 use super::runner::Opened;
 use super::shard::{Shard, share};
 use super::table::Table;
+use super::waiting::Waits;
 use crate::fail::{Done, Fail};
 use crate::show::{count, live};
 use cofill_eval::sweep::{Did, Share, Sweep, Watch, Worker, claim};
@@ -36,7 +37,7 @@ pub(crate) struct WorkerArgs {
     /// Workers in this process. They share its cores, and each loads the model for itself.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     workers: u16,
-    /// Seconds after which others take over from a worker on another machine that was not heard of.
+    /// Seconds after which others take over from a worker that exists but was not heard of: on another machine, or stopped.
     #[arg(long, value_name = "SECONDS", default_value_t = claim::LEASE.as_secs(), value_parser = clap::value_parser!(u64).range(1..))]
     lease: u64,
 }
@@ -68,11 +69,12 @@ impl WorkerArgs {
     pub(crate) fn work(&self, sweep: &Sweep, share: Share, log: Log) -> Done<Did> {
         let (n, lease) = (usize::from(self.workers), Duration::from_secs(self.lease));
         let threads = (rayon::current_num_threads() / n).max(1);
+        let waits = Waits::new();
         let work = || {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
             let pool = pool.map_err(|error| Fail::Run(error.into()))?;
             let worker = Worker::new(sweep, share, lease)?;
-            pool.install(|| worker.work(&mut Opened::default()))
+            pool.install(|| worker.work(&mut Opened::new(&waits)))
         };
         std::thread::scope(|scope| {
             let workers: Vec<_> = (0..n).map(|_| scope.spawn(work)).collect();
@@ -80,7 +82,7 @@ impl WorkerArgs {
                 let mut watch = Watch::new(sweep)?;
                 let mut table = Table::new(&watch);
                 while !workers.iter().all(std::thread::ScopedJoinHandle::is_finished) {
-                    table.look(&mut watch, "")?;
+                    table.look(&mut watch, &waits.note())?;
                     std::thread::sleep(LOOK);
                 }
                 table.look(&mut watch, "")?;

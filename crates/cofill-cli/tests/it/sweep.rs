@@ -249,6 +249,79 @@ fn an_altered_unit_is_named_and_not_merged() {
     assert_eq!(folder.results("DIR"), before);
 }
 
+/// Waits until a worker has some records of a unit, and stops or kills it there.
+#[cfg(unix)]
+fn signal_in_the_middle(folder: &Folder, worker: &Child, name: &str) {
+    let part = || std::fs::read_dir(folder.0.join("DIR/parts")).unwrap().next();
+    let size = || part().and_then(|part| part.unwrap().metadata().ok()).map_or(0, |part| part.len());
+    let patience = Instant::now();
+    while size() < 2500 {
+        assert!(patience.elapsed() < Duration::from_secs(60));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(Command::new("kill").args([name, &worker.id().to_string()]).status().unwrap().success());
+}
+
+/// Gives a process a while to end; kills one that does not.
+#[cfg(unix)]
+fn ended(mut worker: Child) -> Ran {
+    let patience = Instant::now();
+    while worker.try_wait().unwrap().is_none() && patience.elapsed() < Duration::from_secs(120) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    worker.kill().ok();
+    let output = worker.wait_with_output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Ran { code: output.status.code().unwrap_or(-1), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_card_that_cannot_be_read_expires() {
+    let folder = Folder::new("unreadable", "\"topk:1\"", 16);
+    folder.sweep("plan RECIPE DIR --unit 16").is_fine();
+    let mut worker = folder.spawn("work DIR");
+    signal_in_the_middle(&folder, &worker, "-KILL");
+    worker.wait().unwrap();
+    let card = std::fs::read_dir(folder.0.join("DIR/workers")).unwrap().next().unwrap().unwrap().path();
+    std::fs::write(&card, "\0\0\0").unwrap();
+    let next = ended(folder.spawn("work DIR --lease 2"));
+    assert!(next.is_fine().stdout.starts_with("1 unit done"), "{next}");
+    let name = card.file_name().unwrap().to_string_lossy().into_owned();
+    assert!(next.stderr.contains(&format!("waiting for worker {name} (its card cannot be read)")), "{next}");
+    assert!(next.stderr.contains("taken over after 0:02") && next.stderr.lines().count() < 4, "{next}");
+    folder.sweep("merge DIR").is_fine();
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_stopped_worker_is_named_and_replaced_after_its_lease() {
+    let folder = Folder::new("stopped", "\"topk:1\"", 16);
+    folder.sweep("run RECIPE DIR-undisturbed").is_fine();
+    folder.sweep("plan RECIPE DIR --unit 16").is_fine();
+    let stopped = folder.spawn("work DIR --lease 3");
+    signal_in_the_middle(&folder, &stopped, "-STOP");
+    let next = ended(folder.spawn("work DIR"));
+    assert!(next.is_fine().stdout.starts_with("1 unit done"), "{next}");
+    let said = [
+        format!("process {} on ", stopped.id()),
+        ", stopped), which has 1 unit since 0:".into(),
+        "taken over after 0:03".into(),
+    ];
+    assert!(said.iter().all(|said| next.stderr.contains(said)), "{next}");
+    assert!(
+        next.stderr.contains(&format!("`kill -CONT {}`", stopped.id())) && next.stderr.lines().count() < 4,
+        "{next}"
+    );
+    // It wakes up, and throws nothing away but its own.
+    assert!(Command::new("kill").args(["-CONT", &stopped.id().to_string()]).status().unwrap().success());
+    let woken = ended(stopped);
+    assert!(woken.is_fine().stdout.contains("1 unit had been taken over by others"), "{woken}");
+    folder.sweep("merge DIR").is_fine();
+    assert_eq!(folder.results("DIR"), folder.results("DIR-undisturbed"));
+    assert_eq!(std::fs::read_dir(folder.0.join("DIR/parts")).unwrap().count(), 0);
+}
+
 #[test]
 fn shards_cover_a_sweep() {
     let folder = Folder::new("shards", "\"topk:{4,8}\"", 6);

@@ -3,19 +3,28 @@
 //! Every worker keeps a card: who it is, and a promise to rewrite the card within its lease. On the same machine the system is asked
 //! whether the process exists, so the dead are known at once. From elsewhere only the card tells: one older than its lease belongs to
 //! the dead. Ages are differences of two times of the same file system, so the clocks of machines need not agree.
+//!
+//! Whatever is written on a card and on its file, nobody waits for ever: a card that the one who waits sees unchanged for a lease, by its own
+//! clock, has expired. This ends the lease of a card that cannot be read (ours counts then), of one whose time is in the future, and of a worker
+//! on this machine that exists but was stopped. Should it wake up, it finds that somebody took over and throws its part away.
 
 use super::Error;
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 use std::fs::File;
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{Read as _, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// How many times within a lease a card is rewritten. More than once, because a busy file server may swallow one.
 const BEATS: u32 = 5;
+
+/// Cards have some hundred bytes; what is longer is none.
+const LONGEST: u64 = 1 << 16;
 
 /// What is written on a card.
 #[derive(Debug, Serialize, Deserialize)]
@@ -76,20 +85,109 @@ impl Drop for Card {
     }
 }
 
-/// Whether a worker may still be at work. Who has no card is gone.
-pub(super) fn is_alive(folder: &Path, id: &str) -> Result<bool, Error> {
-    let path = folder.join(id);
-    let (text, written) = match std::fs::read(&path).and_then(|text| Ok((text, path.metadata()?.modified()?))) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-        read => read.map_err(Error::io(&path))?,
-    };
-    // A card that is just being rewritten may be read half: its owner is alive then.
-    let Ok(text) = serde_json::from_slice::<Text>(&text) else { return Ok(true) };
-    if text.machine.is_some() && text.machine == machine() {
-        return Ok(text.began.is_some() && began(text.pid) == text.began);
+/// A worker that may still be at work, as whoever waits for it sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// The name of its card.
+    pub worker: String,
+    /// Where it runs and as which process, if its card says so.
+    pub process: Option<(String, u32)>,
+    /// What it does.
+    pub state: State,
+    /// How long we have seen no change of its card.
+    pub silent: Duration,
+    /// How long that may last.
+    pub lease: Duration,
+}
+
+/// What is known of a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// It runs on this machine.
+    Running,
+    /// It is on this machine, and somebody has stopped it.
+    Stopped,
+    /// It is on another machine.
+    Elsewhere,
+    /// Its card cannot be read.
+    Unknown,
+}
+
+/// The cards of others, watched.
+pub(super) struct Cards {
+    folder: PathBuf,
+    /// Of a card that does not say.
+    lease: Duration,
+    seen: Mutex<HashMap<String, Seen>>,
+}
+
+/// A card as it was when it last changed, and when we noticed.
+struct Seen {
+    card: Read,
+    at: Instant,
+}
+
+/// What a look at a card gives: its bytes, unless it cannot be read, and its time.
+type Read = (Option<Vec<u8>>, Option<SystemTime>);
+
+impl Cards {
+    pub(super) fn new(folder: &Path, lease: Duration) -> Cards {
+        Cards { folder: folder.into(), lease, seen: Mutex::default() }
     }
-    let age = now(folder)?.duration_since(written).unwrap_or_default();
-    Ok(age.as_secs_f64() <= text.lease_seconds)
+
+    /// The worker of a card, if it may still be at work. Who has no card is gone.
+    pub(super) fn holder(&self, id: &str) -> Result<Option<Holder>, Error> {
+        let Some(card) = read(&self.folder.join(id)) else { return Ok(None) };
+        let text = card.0.as_ref().and_then(|bytes| serde_json::from_slice::<Text>(bytes).ok());
+        let written = card.1;
+        let silent = self.silent(id, card);
+        let lease = text.as_ref().and_then(|text| Duration::try_from_secs_f64(text.lease_seconds).ok());
+        let lease = lease.unwrap_or(self.lease);
+        let state = match &text {
+            None => State::Unknown,
+            Some(text) if text.machine.is_some() && text.machine == machine() => match process(text.pid) {
+                Some(there) if Some(there.began) != text.began => return Ok(None), // ids are used again
+                Some(there) if there.is_stopped => State::Stopped,
+                Some(_) => State::Running,
+                None => return Ok(None),
+            },
+            Some(_) => {
+                let now = now(&self.folder)?;
+                if written.is_some_and(|written| now.duration_since(written).unwrap_or_default() > lease) {
+                    return Ok(None);
+                }
+                State::Elsewhere
+            }
+        };
+        let process = text.map(|text| (text.host, text.pid));
+        Ok((silent <= lease).then_some(Holder { worker: id.into(), process, state, silent, lease }))
+    }
+
+    /// How long a card has been as it is, by our own clock.
+    fn silent(&self, id: &str, card: Read) -> Duration {
+        let mut seen = self.seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        match seen.get(id) {
+            Some(seen) if seen.card == card => seen.at.elapsed(),
+            _ => {
+                seen.insert(id.into(), Seen { card, at: Instant::now() });
+                Duration::ZERO
+            }
+        }
+    }
+}
+
+/// Looks at a card; `None` if there is none. One that cannot be read is there all the same.
+fn read(path: &Path) -> Option<Read> {
+    let there = match path.metadata() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
+        there => there.ok(),
+    };
+    let written = there.as_ref().and_then(|there| there.modified().ok());
+    // Opening a pipe would wait for somebody to write.
+    let is_file = there.is_some_and(|there| there.is_file());
+    let open = || File::open(path).and_then(|file| std::io::read_to_string(file.take(LONGEST)));
+    let bytes = if is_file { open().ok().map(String::into_bytes) } else { None };
+    Some((bytes, written))
 }
 
 /// The time as the file system has it.
@@ -119,20 +217,36 @@ fn machine() -> Option<String> {
     Some(format!("{} {}", boot.trim(), space.display()))
 }
 
-/// When a process began, in ticks since the system did; `None` if there is none, or only its remains.
-fn began(pid: u32) -> Option<u64> {
+/// What the system says of a process.
+struct Process {
+    /// When it began, in ticks since the system did.
+    began: u64,
+    is_stopped: bool,
+}
+
+/// A process of this machine; `None` if there is none, or only its remains.
+fn process(pid: u32) -> Option<Process> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in parentheses may hold anything; the state is the first field after it, the time the twentieth.
     let mut fields = stat.rsplit_once(") ")?.1.split_whitespace();
-    match fields.next()? {
-        "Z" | "X" => None,
-        _ => fields.nth(18)?.parse().ok(),
-    }
+    let state = fields.next()?;
+    let began = fields.nth(18)?.parse().ok()?;
+    (!matches!(state, "Z" | "X")).then_some(Process { began, is_stopped: matches!(state, "T" | "t") })
+}
+
+fn began(pid: u32) -> Option<u64> {
+    process(pid).map(|process| process.began)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    fn is_alive(folder: &Path, id: &str) -> Result<bool, Error> {
+        Ok(Cards::new(folder, HOUR).holder(id)?.is_some())
+    }
 
     fn folder(name: &str) -> PathBuf {
         let path = std::env::temp_dir().join(format!("cofill-card-{}-{name}", std::process::id()));
@@ -164,6 +278,66 @@ mod tests {
         assert!(is_alive(&folder, "far").unwrap());
         std::thread::sleep(Duration::from_millis(300));
         assert!(!is_alive(&folder, "far").unwrap());
+        std::fs::remove_dir_all(folder).ok();
+    }
+
+    /// It promises nothing that can be read, and it does not change.
+    #[test]
+    fn a_card_that_cannot_be_read_expires_with_our_lease() {
+        let folder = folder("unreadable");
+        for bytes in [&b""[..], b"{\"host\":", b"\xff\xfe", b"{\"lease_seconds\":-1}"] {
+            std::fs::write(folder.join("far"), bytes).unwrap();
+            let cards = Cards::new(&folder, Duration::from_millis(200));
+            let holder = cards.holder("far").unwrap().unwrap();
+            assert_eq!((holder.state, holder.process, holder.silent), (State::Unknown, None, Duration::ZERO));
+            std::thread::sleep(Duration::from_millis(250));
+            assert_eq!(cards.holder("far").unwrap(), None);
+            // It changes: somebody is there.
+            std::fs::write(folder.join("far"), [bytes, b" "].concat()).unwrap();
+            assert!(cards.holder("far").unwrap().is_some());
+        }
+        std::fs::remove_file(folder.join("far")).unwrap();
+        std::fs::create_dir(folder.join("far")).unwrap();
+        let cards = Cards::new(&folder, Duration::from_millis(200));
+        assert_eq!(cards.holder("far").unwrap().unwrap().state, State::Unknown);
+        std::thread::sleep(Duration::from_millis(250));
+        assert_eq!(cards.holder("far").unwrap(), None);
+        std::fs::remove_dir_all(folder).ok();
+    }
+
+    /// The clock of the file server jumped back: no age says that it is dead.
+    #[test]
+    fn a_card_from_the_future_expires_all_the_same() {
+        let folder = folder("future");
+        stranger(&folder, 0.2, None, 1, None);
+        File::options().write(true).open(folder.join("far")).unwrap().set_modified(SystemTime::now() + HOUR).unwrap();
+        let cards = Cards::new(&folder, HOUR);
+        assert_eq!(cards.holder("far").unwrap().unwrap().state, State::Elsewhere);
+        std::thread::sleep(Duration::from_millis(250));
+        assert_eq!(cards.holder("far").unwrap(), None);
+        std::fs::remove_dir_all(folder).ok();
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_stopped_worker_is_seen_and_keeps_its_units_for_a_lease() {
+        let folder = folder("stopped");
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        stranger(&folder, 0.3, machine(), child.id(), began(child.id()));
+        let cards = Cards::new(&folder, HOUR);
+        assert_eq!(cards.holder("far").unwrap().unwrap().state, State::Running);
+        let stop = std::process::Command::new("kill").args(["-STOP", &child.id().to_string()]).status();
+        assert!(stop.unwrap().success());
+        while !process(child.id()).unwrap().is_stopped {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        stranger(&folder, 0.3, machine(), child.id(), began(child.id())); // its last sign
+        let holder = cards.holder("far").unwrap().unwrap();
+        assert_eq!((holder.state, holder.process), (State::Stopped, Some(("far".into(), child.id()))));
+        std::thread::sleep(Duration::from_millis(350));
+        assert_eq!(cards.holder("far").unwrap(), None);
+        child.kill().unwrap();
+        child.wait().unwrap();
         std::fs::remove_dir_all(folder).ok();
     }
 

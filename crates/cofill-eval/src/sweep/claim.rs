@@ -8,7 +8,7 @@
 //! Claims of finished units stay too. A worker whose view of the folder is old, as happens with network caches, then finds them in
 //! its way.
 
-use super::card::{Card, is_alive};
+use super::card::{Card, Cards, Holder};
 use super::{Error, Sweep, Unit};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -20,8 +20,22 @@ pub const LEASE: Duration = Duration::from_secs(60);
 /// A worker's right to claim: its card.
 pub struct Claims {
     claims: PathBuf,
-    workers: PathBuf,
     card: Card,
+    others: Cards,
+}
+
+/// What became of the wish to have a unit.
+#[derive(Debug)]
+pub enum Taken {
+    /// It is ours.
+    Ours(Claim),
+    /// Somebody else has it.
+    Theirs {
+        /// Who, unless it was taken just now.
+        holder: Option<Holder>,
+        /// For how long.
+        since: Duration,
+    },
 }
 
 /// A unit that is ours, until there is a claim after ours.
@@ -37,11 +51,11 @@ impl Claims {
     pub fn new(sweep: &Sweep, lease: Duration) -> Result<Claims, Error> {
         let workers = sweep.dir().join("workers");
         let card = Card::new(&workers, lease)?;
-        Ok(Claims { claims: sweep.dir().join("claims"), workers, card })
+        Ok(Claims { claims: sweep.dir().join("claims"), card, others: Cards::new(&workers, lease) })
     }
 
     /// Claims a unit, if nobody who lives has it.
-    pub fn take(&self, unit: &Unit) -> Result<Option<Claim>, Error> {
+    pub fn take(&self, unit: &Unit) -> Result<Taken, Error> {
         let path = |generation: usize| self.claims.join(format!("{}.{generation}", unit.address));
         let mut generation = 0;
         let mut last = None;
@@ -52,13 +66,16 @@ impl Claims {
         // Our own: we are here again because it went wrong the first time.
         if let Some(worker) = last
             && worker != self.card.id
-            && is_alive(&self.workers, &worker)?
+            && let Some(holder) = self.others.holder(&worker)?
         {
-            return Ok(None);
+            let since = age(&path(generation - 1));
+            return Ok(Taken::Theirs { holder: Some(holder), since });
         }
         match create(&path(generation), &self.card.id) {
-            Ok(()) => Ok(Some(Claim { next: path(generation + 1), generation })),
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(None),
+            Ok(()) => Ok(Taken::Ours(Claim { next: path(generation + 1), generation })),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                Ok(Taken::Theirs { holder: None, since: Duration::ZERO })
+            }
             Err(error) => Err(Error::io(&path(generation))(error)),
         }
     }
@@ -69,6 +86,12 @@ impl Claim {
     pub fn is_ours(&self) -> bool {
         !self.next.is_symlink() && !self.next.exists()
     }
+}
+
+/// How old a claim is, for people: clocks need not agree.
+fn age(path: &Path) -> Duration {
+    let made = path.symlink_metadata().and_then(|made| made.modified()).ok();
+    made.and_then(|made| made.elapsed().ok()).unwrap_or_default()
 }
 
 /// Makes a claim, contents and all, or finds one.

@@ -1,4 +1,4 @@
-use super::claim::Claims;
+use super::claim::{Claim, Claims, Taken};
 use super::*;
 use crate::recipe::Recipe;
 use crate::results::{self, Record, Results};
@@ -66,6 +66,8 @@ struct Fake<'a> {
     asked: Option<&'a Mutex<Vec<(String, usize)>>>,
     /// Fails after so many batches.
     fails_after: Option<usize>,
+    /// Whom it was told to wait for.
+    waited: Vec<Waiting>,
 }
 
 impl Runner for Fake<'_> {
@@ -75,6 +77,9 @@ impl Runner for Fake<'_> {
     }
     fn batch(&mut self, _: &Planned) -> Result<usize, Error> {
         Ok(2)
+    }
+    fn waiting(&mut self, holders: &[Waiting]) {
+        self.waited.extend(holders.to_vec());
     }
     fn run(&mut self, planned: &Planned, docs: Range<usize>) -> Result<Vec<Record>, Error> {
         if let Some(left) = &mut self.fails_after {
@@ -174,12 +179,37 @@ fn the_living_keep_their_units_and_the_dead_lose_them_once() {
     let unit = &sweep.points().unwrap()[0].units[0];
     let (one, two, three) =
         (Claims::new(&sweep, HOUR).unwrap(), Claims::new(&sweep, HOUR).unwrap(), Claims::new(&sweep, HOUR).unwrap());
-    let first = one.take(unit).unwrap().unwrap();
-    assert!(two.take(unit).unwrap().is_none() && first.is_ours());
+    let ours = |taken: Taken| -> Option<Claim> {
+        match taken {
+            Taken::Ours(claim) => Some(claim),
+            Taken::Theirs { .. } => None,
+        }
+    };
+    let first = ours(one.take(unit).unwrap()).unwrap();
+    assert!(ours(two.take(unit).unwrap()).is_none() && first.is_ours());
     drop(one);
-    let second = two.take(unit).unwrap().unwrap();
+    let second = ours(two.take(unit).unwrap()).unwrap();
     assert_eq!((second.generation, first.is_ours(), second.is_ours()), (1, false, true));
-    assert!(three.take(unit).unwrap().is_none());
+    assert!(ours(three.take(unit).unwrap()).is_none());
+}
+
+/// A card that nobody can read holds a unit for a lease, not for ever; whoever waits is told for whom.
+#[test]
+fn an_unreadable_card_holds_nobody_up() {
+    let folder = Folder::new("unreadable");
+    let sweep = Sweep::create(&folder.0).unwrap();
+    plan(&sweep, "topk:1", 3);
+    let dead = Claims::new(&sweep, HOUR).unwrap();
+    assert!(matches!(dead.take(&sweep.points().unwrap()[0].units[0]).unwrap(), Taken::Ours(_)));
+    std::mem::forget(dead); // killed: its card stays, and is not rewritten for an hour
+    let card = std::fs::read_dir(folder.0.join("workers")).unwrap().next().unwrap().unwrap().path();
+    std::fs::write(&card, "garbage").unwrap();
+    let mut fake = Fake::default();
+    let did = Worker::new(&sweep, Share::All, Duration::from_millis(300)).unwrap().work(&mut fake).unwrap();
+    assert_eq!(did, Did { units: 1, examples: 3, late: 0 });
+    let named = card.file_name().unwrap().to_string_lossy().into_owned();
+    let waited = |wait: &Waiting| (wait.holder.worker.clone(), wait.holder.state, wait.units);
+    assert_eq!(fake.waited.iter().map(waited).next(), Some((named, State::Unknown, 1)));
 }
 
 #[test]

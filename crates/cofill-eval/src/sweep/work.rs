@@ -1,6 +1,7 @@
 //! A worker: claims units, runs them, and goes on until its share is done.
 
-use super::claim::{Claim, Claims};
+use super::card::Holder;
+use super::claim::{Claim, Claims, Taken};
 use super::unit::{End, Part};
 use super::{Error, Planned, Sweep, Unit};
 use crate::results::{Header, Record};
@@ -20,6 +21,19 @@ pub trait Runner {
     fn batch(&mut self, planned: &Planned) -> Result<usize, Self::Error>;
     /// Answers some questions of a point, in order.
     fn run(&mut self, planned: &Planned, docs: Range<usize>) -> Result<Vec<Record>, Self::Error>;
+    /// Hears for whom the worker waits, as often as it looks; of nobody when it waits no more.
+    fn waiting(&mut self, _holders: &[Waiting]) {}
+}
+
+/// Somebody who has what we wait for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting {
+    /// Who.
+    pub holder: Holder,
+    /// How many units.
+    pub units: usize,
+    /// For how long already: the oldest of its claims.
+    pub since: Duration,
 }
 
 /// Which units a worker does first, and whether it may leave when others are at them.
@@ -97,7 +111,7 @@ impl<'a> Worker<'a> {
             let units: Vec<(&Planned, &Unit)> =
                 points.iter().flat_map(|planned| planned.units.iter().map(move |unit| (planned, unit))).collect();
             let done = self.sweep.done()?;
-            let (mut claimed, mut taken) = (false, false);
+            let (mut claimed, mut taken, mut waiting) = (false, false, Vec::new());
             for (rank, i) in self.share.order(units.len()) {
                 let (planned, unit) = units[i];
                 if done.contains(&unit.address) || self.sweep.done_path(unit).exists() {
@@ -105,14 +119,20 @@ impl<'a> Worker<'a> {
                 }
                 match self.claims.take(unit)? {
                     // It was finished between our look and our claim.
-                    Some(_) if self.sweep.done_path(unit).exists() => {}
-                    Some(claim) => {
+                    Taken::Ours(_) if self.sweep.done_path(unit).exists() => {}
+                    Taken::Ours(claim) => {
+                        runner.waiting(&[]);
                         self.run(runner, planned, unit, &claim, &mut did)?;
                         claimed = true;
                     }
-                    None => taken |= self.share.answers_for(rank),
+                    Taken::Theirs { holder, since } if self.share.answers_for(rank) => {
+                        taken = true;
+                        holder.into_iter().for_each(|holder| add(&mut waiting, holder, since));
+                    }
+                    Taken::Theirs { .. } => {}
                 }
             }
+            runner.waiting(if claimed { &[] } else { &waiting });
             match (claimed, taken) {
                 (true, _) => {}
                 (false, true) => std::thread::sleep(PAUSE),
@@ -148,5 +168,16 @@ impl<'a> Worker<'a> {
             End::Late => did.late += 1,
         }
         Ok(())
+    }
+}
+
+/// One more unit that somebody has.
+fn add(waiting: &mut Vec<Waiting>, holder: Holder, since: Duration) {
+    match waiting.iter_mut().find(|known| known.holder.worker == holder.worker) {
+        Some(known) => {
+            known.units += 1;
+            known.since = known.since.max(since);
+        }
+        None => waiting.push(Waiting { holder, units: 1, since }),
     }
 }

@@ -68,7 +68,7 @@ impl OutputArgs {
         what.insert("seed".into(), json!(self.seed));
         what.insert("resamples".into(), json!(self.resamples));
         let folder = Folder::create(path, name, &what, &provenance(), self.force.existing());
-        folder.map(Some).map_err(|error| refused(&error))
+        folder.map(Some).map_err(refused)
     }
 
     /// The answer on stdout, the files in their folder.
@@ -87,8 +87,11 @@ impl OutputArgs {
     }
 }
 
-fn refused(error: &report::Error) -> Fail {
-    Fail::request(format!("--out: {error}"))
+fn refused(error: report::Error) -> Fail {
+    match error {
+        report::Error::Output(error) => crate::output::refused("--out")(error),
+        error => Fail::Run(error.into()),
+    }
 }
 
 /// Models as tables name them: by the last part of their paths, or by the whole where that names two.

@@ -167,7 +167,7 @@ fn open(path: &Path, args: &Args, header: &Header) -> Done<(Results, Vec<results
         true => Results::resume(path, header),
         false => Results::create(path, header, args.force.existing()).map(|results| (results, Vec::new())),
     };
-    let (results, done) = opened.map_err(|error| refused(&error))?;
+    let (results, done) = opened.map_err(refused)?;
     if let Some(why) = results.unlocked() {
         let path = path.display();
         warning_line(&format!("`{path}` cannot be locked here ({why}); start no second run that writes to it"));
@@ -176,18 +176,17 @@ fn open(path: &Path, args: &Args, header: &Header) -> Done<(Results, Vec<results
 }
 
 fn check(path: &Path, existing: Existing) -> Done<()> {
-    output::check(path, existing).map_err(|error| refused(&error.into()))
+    output::check(path, existing).map_err(|error| refused(error.into()))
 }
 
 /// Nothing was touched; that is part of the message.
-fn refused(error: &results::Error) -> Fail {
-    let remedy = match error {
-        results::Error::Damaged { .. } => {
-            "; it stays as it is; give another file, or --force instead of --resume to replace it"
-        }
-        _ => "",
-    };
-    Fail::request(format!("--out: {error}{remedy}"))
+fn refused(error: results::Error) -> Fail {
+    let remedy = "it stays as it is; give another file, or --force instead of --resume to replace it";
+    match error {
+        results::Error::Output(error) => crate::output::refused("--out")(error),
+        results::Error::Damaged { .. } => Fail::request(format!("--out: {error}; {remedy}")),
+        error => Fail::request(format!("--out: {error}")),
+    }
 }
 
 fn report(args: &Args, totals: &Totals) -> Done {

@@ -2,6 +2,7 @@
 
 use crate::fail::Fail;
 use cofill_eval::output::{Error, Existing};
+use std::io::ErrorKind;
 
 /// Shared by every command that writes where it is told.
 #[derive(clap::Args)]
@@ -20,10 +21,17 @@ impl ForceArgs {
     }
 }
 
-/// A place that cannot be used is a wrong request; `field` names the argument that gave it.
+/// A place that cannot be used is a wrong request, but for a full disk; `field` names the argument that gave it.
 pub(crate) fn refused(field: &str) -> impl Fn(Error) -> Fail {
     let field = field.to_owned();
-    move |error| Fail::request(format!("{field}: {error}"))
+    move |error| match &error {
+        Error::Io { source, .. } if is_full(source) => failed(&field)(error),
+        _ => Fail::request(format!("{field}: {error}")),
+    }
+}
+
+fn is_full(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
 }
 
 /// Writing that fails once a run has begun is the machine's failure.

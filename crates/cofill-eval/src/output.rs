@@ -229,7 +229,9 @@ impl Output {
         let io = |source| Error::Io { path: path.into(), source };
         let target = path.canonicalize().map_err(io)?;
         let old = loop {
-            let old = File::open(&target).map_err(io)?;
+            // For writing where we may: without, network file systems give no lock.
+            let old = OpenOptions::new().read(true).write(true).open(&target);
+            let old = old.or_else(|_| File::open(&target)).map_err(io)?;
             match lock::hold(&target, &old) {
                 Lock::Held | Lock::Missing(_) => break old,
                 Lock::Taken(holder) => return Err(Error::Busy { path: path.into(), holder }),

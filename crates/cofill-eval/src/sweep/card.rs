@@ -182,12 +182,19 @@ fn read(path: &Path) -> Option<Read> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
         there => there.ok(),
     };
-    let written = there.as_ref().and_then(|there| there.modified().ok());
-    // Opening a pipe would wait for somebody to write.
-    let is_file = there.is_some_and(|there| there.is_file());
-    let open = || File::open(path).and_then(|file| std::io::read_to_string(file.take(LONGEST)));
-    let bytes = if is_file { open().ok().map(String::into_bytes) } else { None };
-    Some((bytes, written))
+    let open = || -> std::io::Result<Read> {
+        let file = File::open(path)?;
+        // Its time comes after opening: that is when a network file system asks its server.
+        let written = file.metadata()?.modified().ok();
+        let mut bytes = Vec::new();
+        file.take(LONGEST).read_to_end(&mut bytes)?;
+        Ok((Some(bytes), written))
+    };
+    match &there {
+        // Opening a pipe would wait for somebody to write.
+        Some(there) if there.is_file() => Some(open().unwrap_or((None, there.modified().ok()))),
+        there => Some((None, there.as_ref().and_then(|there| there.modified().ok()))),
+    }
 }
 
 /// The time as the file system has it.

@@ -1,14 +1,19 @@
 //! From units to one file of results per operating point.
 
 use super::{Error, Planned, Sweep};
-use crate::output::{Existing, Output};
+use crate::output::{self, Existing, Output};
 use crate::results::{self, Header, Record, Results, Totals, line};
 use serde_json::{Value, json};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// How many incomplete points an error names.
 const NAMED: usize = 4;
+
+/// How often, and after which pause, a merge tries again when somebody else is at the same file. `cofill eval` would be so for longer.
+const TRIES: usize = 100;
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// A point that was merged.
 pub struct Merged {
@@ -79,7 +84,6 @@ impl Sweep {
             unsealed += usize::from(!finished.is_sealed);
             self.tidy(unit);
         }
-        let is_ours = may_replace(&path, &planned, records.len())?;
         // One machine made it as `cofill eval` would have; several are named side by side.
         let made_by = match makers.len() {
             1 => makers.remove(0),
@@ -92,11 +96,24 @@ impl Sweep {
             text.extend(line(record).map_err(Error::io(&path))?);
             totals.add(record);
         }
-        let mut output = Output::whole(&path, is_ours)?;
-        output.write_all(&text).map_err(|source| output.failed(source))?;
-        output.publish()?;
+        let mut tries = 0;
+        loop {
+            let existing = may_replace(&path, &planned, records.len())?;
+            match put(&path, existing, &text) {
+                // Others merge, too: the same records, and in a moment they are done.
+                Err(output::Error::Exists { .. } | output::Error::Busy { .. }) if tries < TRIES => tries += 1,
+                done => break done?,
+            }
+            std::thread::sleep(PAUSE);
+        }
         Ok(Merged { planned, path, totals, unsealed })
     }
+}
+
+fn put(path: &Path, existing: Existing, text: &[u8]) -> Result<(), output::Error> {
+    let mut output = Output::whole(path, existing)?;
+    output.write_all(text).map_err(|source| output.failed(source))?;
+    output.publish()
 }
 
 /// A merged file is made again by every merge; anything else under its name stays. So does one that somebody has continued.

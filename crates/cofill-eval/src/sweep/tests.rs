@@ -322,6 +322,24 @@ fn a_part_that_changed_is_trusted_up_to_there() {
 }
 
 #[test]
+fn merges_at_once_are_in_nobodys_way() {
+    let folder = Folder::new("merges");
+    let sweep = Sweep::create(&folder.0).unwrap();
+    plan(&sweep, "topk:1", 3);
+    work(&sweep, &mut Fake::default()).unwrap();
+    for _ in 0..10 {
+        std::thread::scope(|scope| {
+            (0..4).for_each(|_| drop(scope.spawn(|| assert_eq!(sweep.merge().unwrap()[0].totals.n, 3))));
+        });
+        let path = sweep.merge().unwrap().remove(0).path;
+        assert_eq!(Results::read(&path).unwrap().1.len(), 3);
+        std::fs::remove_file(path).unwrap();
+    }
+    let names = std::fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(names.filter(|name| name.to_string_lossy().contains(".part")).count(), 0);
+}
+
+#[test]
 fn a_merge_replaces_nothing_but_merged_files() {
     let folder = Folder::new("in-the-way");
     let sweep = Sweep::create(&folder.0).unwrap();

@@ -12,7 +12,7 @@
 //! | `NAME.jsonl` | a merged point, as `cofill eval --out` would have written it |
 //!
 //! **Addresses are contents.** A unit is called after a hash of everything that decides its records: the `what` of
-//! [`results::Header`] and the range of examples. So planning twice changes nothing, planning more adds what is missing, and the
+//! [`Header`] and the range of examples. So planning twice changes nothing, planning more adds what is missing, and the
 //! same unit cannot exist twice with different meanings.
 //!
 //! **Nothing is ever taken back.** A plan only adds; a claim is never removed but followed by the next; a unit appears in `done` whole

@@ -1,7 +1,8 @@
 //! DAWN: let revealed context vouch for its dependants, and keep coupled uncertain positions apart.
 //!
 //! 1. Sinks (columns that everybody attends to) are ignored.
-//! 2. An edge j → i stands where i attends to j by τ_edge or more.
+//! 2. An edge j → i stands where i attends to j by τ_edge or more. So τ_edge is above 0: at 0 no attention at all would be an edge,
+//!    every anchor would vouch for everybody, and a column that was emptied as a sink would be one again.
 //! 3. High: candidates of confidence ≥ 0.9. Induced: candidates with an edge from an anchor (an unmasked position whose
 //!    current prediction is that confident) and confidence ≥ τ_induce. Both are committed.
 //! 4. Of the rest above τ_low that have no edge with those, a maximal independent set, surest first.
@@ -28,7 +29,7 @@ pub(crate) const ENTRY: Entry = Entry {
     params: &[
         Param::number("INDUCE", 0.0, 1.0).default(0.7),
         Param::number("SINK", 0.0, 1.0).default(0.01),
-        Param::number("EDGE", 0.0, 1.0).default(0.07),
+        Param::positive("EDGE", 1.0).default(0.07),
         Param::number("LOW", 0.0, 1.0).default(0.75),
     ],
     flags: &[],
@@ -128,5 +129,17 @@ mod tests {
         // Column means .132, .067, .083, .13, .138, .167: 0, 3, 4 and 5 are sinks. 0 vouches for nobody, 3 and 4 do not conflict.
         check("dawn:0.7,0.12,0.07,0.75", &[], CONFIDENCE, &[1, 3, 4]);
         check("dawn:0.7,1,0.07,0.75", &[], [0.99, 0.3, 0.4, 0.35, 0.2, 0.1], &[2]);
+    }
+
+    #[test]
+    fn an_edge_needs_some_attention() {
+        let refused = "dawn:0.7,1,0,0.75".parse::<SamplerSpec>().unwrap_err().to_string();
+        for says in ["EDGE must be a number above 0, at most 1", "0 was given", "dawn[:INDUCE[,SINK[,EDGE[,LOW]]]]"] {
+            assert!(refused.contains(says), "`{refused}` does not say `{says}`");
+        }
+        assert!("dawn:0.7,1,-0,0.75".parse::<SamplerSpec>().is_err(), "-0 is 0");
+        // With the least there is, whoever does not attend has no edge: 3 and 4 go together.
+        let apart: Vec<_> = (0..6).flat_map(|q| (0..6).map(move |k| (q, k, 0.0))).collect();
+        check("dawn:0.7,1,1e-300,0.75", &apart, CONFIDENCE, &[1, 3, 4]);
     }
 }

@@ -56,6 +56,8 @@ pub struct Param {
     pub name: &'static str,
     kind: Kind,
     min: f64,
+    /// Whether `min` itself is refused.
+    open: bool,
     max: f64,
     /// What holds when it is left out; `None` when it must be given.
     pub default: Option<f64>,
@@ -70,12 +72,17 @@ enum Kind {
 impl Param {
     /// A finite number from `min` to `max`, ends included.
     pub const fn number(name: &'static str, min: f64, max: f64) -> Param {
-        Param { name, kind: Kind::Number, min, max, default: None }
+        Param { name, kind: Kind::Number, min, open: false, max, default: None }
+    }
+
+    /// A number above 0, up to `max`.
+    pub const fn positive(name: &'static str, max: f64) -> Param {
+        Param { open: true, ..Param::number(name, 0.0, max) }
     }
 
     /// A whole number from `min` to `max`, ends included.
     pub const fn count(name: &'static str, min: u64, max: u64) -> Param {
-        Param { name, kind: Kind::Count, min: min as f64, max: max as f64, default: None }
+        Param { name, kind: Kind::Count, min: min as f64, open: false, max: max as f64, default: None }
     }
 
     /// May be left out.
@@ -104,7 +111,8 @@ impl Param {
     }
 
     fn check(&self, value: f64, given: &str, form: &str) -> Result<()> {
-        if value.is_finite() && value >= self.min && value <= self.max {
+        let above = if self.open { value > self.min } else { value >= self.min };
+        if value.is_finite() && above && value <= self.max {
             return Ok(());
         }
         let (what, given, form) = (self.name.into(), given.into(), form.into());
@@ -115,6 +123,7 @@ impl Param {
     pub fn range(&self) -> String {
         let kind = if self.kind == Kind::Count { "a whole number" } else { "a number" };
         match self.max.is_finite() {
+            true if self.open => format!("{kind} above {}, at most {}", self.min, self.max),
             true => format!("{kind} from {} to {}", self.min, self.max),
             false => format!("{kind}, {} or more", self.min),
         }

@@ -74,6 +74,7 @@ fn numbers_are_finite_and_in_range() {
     refused!("topk:8+ad:nan", Error::NotANumber { .. }, "`nan` is not a number for ALPHA");
     refused!("topk:8+ad:", Error::NotANumber { .. }, "`` is not a number for ALPHA");
     refused!("dream:8@eps=0", Error::OutOfRange { .. }, "eps must be");
+    refused!("dawn:0.7,1,0,0.75", Error::OutOfRange { .. }, "EDGE must be a number above 0, at most 1", "0 was given");
     refused!("eb:1e+3", Error::NotANumber { .. }, "`1e` is not a number"); // a plus starts a suffix
 }
 
@@ -196,6 +197,10 @@ fn the_registry_with_its_defaults() {
 /// A number that `param` accepts, in some spelling. Its range is public in words only.
 fn number(param: &Param) -> BoxedStrategy<String> {
     let words = param.range();
+    if let Some(max) = words.strip_prefix("a number above 0, at most ") {
+        let high: f64 = max.parse().unwrap();
+        return prop_oneof![Just(max.to_string()), (f64::MIN_POSITIVE..=high).prop_map(|x| x.to_string())].boxed();
+    }
     let bounds = words.strip_prefix("a whole number from ").or(words.strip_prefix("a number from "));
     let bounds =
         bounds.map(|b| b.split_once(" to ").expect("from .. to ..")).map(|(a, b)| (a.to_string(), b.to_string()));

@@ -4,6 +4,10 @@
 //! An edge is s_ij > τ. Candidates are scanned by degree x confidence and join unless they have an edge to a member. Once
 //! fewer than half of the masks are left, everything above 0.9 goes instead. The published schedule of τ between its two
 //! ends could not be recovered; ours is linear in the share of masks already filled: careful early, permissive late.
+//!
+//! Under blocks, that share counts the masks of the whole canvas, as |M| / |M0| says, while edges, degrees and their largest entry
+//! are those among the candidates, the masks of the block. So a decode begins with graphs and ends with confidence, once, and not
+//! once in every block: the last blocks never see a graph. (The paper has one block, where both readings are the same.)
 
 use crate::spec::{Entry, Param};
 use crate::{Attention, Layers, Needs, Picks, Policy, Result, Sampler, Slot, StepView, Verdict};
@@ -138,6 +142,15 @@ mod tests {
         assert_eq!(step.select(&spec).unwrap().positions(), [1, 3]);
         // 5 of 8 left: τ = .2 + .7·3/8 = .4625.
         assert_eq!(step.masks_at_start(8).select(&spec).unwrap().positions(), [1, 3, 4]);
+    }
+
+    #[test]
+    fn blocks_share_one_count_of_masks() {
+        // Three blocks of four. One of the first block's four masks is left in step 1, but 9 of 12 in all: still the graph. The last block
+        // begins with all of its own masks and 4 of 12 in all: from there confidence decides, and none is above .9.
+        let steps = crate::toy::decode_toy(crate::toy::Toy::phrases(12), "dapd", Some(4));
+        let seen = |step: &crate::Step| (step.candidates, step.n_masked, step.forced);
+        assert_eq!((seen(&steps[1]), seen(&steps[4])), ((1, 9, false), (4, 4, true)));
     }
 
     #[test]

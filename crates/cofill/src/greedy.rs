@@ -10,8 +10,15 @@
 //! ```
 //!
 //! The first inadmissible candidate ends the step; the next best is not tried. When even the very first is inadmissible the
-//! algorithm as printed returns ∅ and decoding would never end (Fast-dLLM with f = 0.3, in the paper's own sweep), so that one
-//! is committed and the step is marked *forced*.
+//! algorithm as printed returns ∅ and decoding would never end (Fast-dLLM with f = 0.3, in the paper's own sweep). So:
+//!
+//! - If the rule admits somebody alone, the best of those goes first, and whoever ranks before it sits the step out. By confidence
+//!   this never happens: a rule that refuses the surest candidate refuses all. By margin, entropy or chance it does, and a rule that
+//!   admits somebody must not force somebody else.
+//! - If it admits nobody, the best candidate is committed all the same, and the step is marked *forced*.
+//!
+//! Candidates without any confidence (c = 0: an end of text under LLaDA's `confidence_eos_eot_inf`) come after all others, whatever
+//! the ranking. Margin and entropy of such a row speak of other tokens than the proposed one, and a discount may take others below 0.
 
 use crate::ranking::Discount;
 use crate::rule::Tally;
@@ -24,15 +31,16 @@ pub struct Greedy {
     ranking: Box<dyn Ranking>,
     rule: Box<dyn StoppingRule>,
     needs: Needs,
-    scores: Vec<f64>,  // [slots] before any discount; −∞ once chosen
-    utility: Vec<f64>, // [slots] u(i | S); −∞ once chosen
+    scores: Vec<f64>,  // [slots] before any discount; −∞ once chosen, and for those who wait or sit out
+    utility: Vec<f64>, // [slots] u(i | S); −∞ likewise
+    waiting: Vec<(Slot, f64)>, // candidates without confidence, with their scores, until all others are chosen
 }
 
 impl Greedy {
     /// Fails when the two need attention from different layers.
     pub fn new(ranking: Box<dyn Ranking>, rule: Box<dyn StoppingRule>) -> Result<Greedy> {
         let needs = ranking.needs().and(rule.needs())?;
-        Ok(Greedy { ranking, rule, needs, scores: Vec::new(), utility: Vec::new() })
+        Ok(Greedy { ranking, rule, needs, scores: Vec::new(), utility: Vec::new(), waiting: Vec::new() })
     }
 }
 
@@ -67,8 +75,19 @@ impl Sampler for Greedy {
             return Err(Error::NotFinite { what: "score", index, value: self.scores[index] });
         }
 
+        self.hold_back(view);
+        let mut best = argmax(&self.utility).or_else(|| self.release(view, picks));
+        if let Some(leader) = best.filter(|&leader| !self.alone(view, leader)) {
+            let forced = Pick::of(view, Slot(leader), self.scores[leader]);
+            best = self.first_admitted(view);
+            if best.is_none() {
+                picks.add(forced);
+                picks.forced = true;
+                return Ok(Verdict::Commit);
+            }
+        }
+
         let mut set = Tally::empty(view.len());
-        let mut best = argmax(&self.utility);
         let mut discounted = false;
         while let Some(i) = best {
             let enlarged = set.with(view.stats(Slot(i)));
@@ -80,16 +99,12 @@ impl Sampler for Greedy {
                     picks.deferral = Some(self.deferral(view, picks, leader, i));
                 }
             }
-            if !admitted && set.n > 0 {
+            if !admitted {
                 break;
             }
             picks.add(Pick { utility: self.utility[i], ..Pick::of(view, Slot(i), self.scores[i]) });
-            if !admitted {
-                picks.forced = true;
-                break;
-            }
             set = enlarged;
-            (self.scores[i], self.utility[i]) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
+            self.take_out(i);
             let discount = self.ranking.discount(view, Slot(i));
             if let Some(d) = discount.filter(|d| d.toward.len() != view.len()) {
                 let problem = format!("a discount of {} entries for {} candidates", d.toward.len(), view.len());
@@ -100,12 +115,59 @@ impl Sampler for Greedy {
                 Some(discount) => discount_and_argmax(&mut self.utility, discount),
                 None => argmax(&self.utility),
             };
+            best = best.or_else(|| self.release(view, picks));
         }
         Ok(Verdict::Commit)
     }
 }
 
 impl Greedy {
+    /// Whether the rule admits a candidate by itself.
+    fn alone(&self, view: &StepView<'_>, i: usize) -> bool {
+        self.rule.admits(&Tally::empty(view.len()).with(view.stats(Slot(i))))
+    }
+
+    /// The best candidate that the rule admits alone; whoever ranks before it sits the step out. `None` when it admits nobody.
+    fn first_admitted(&mut self, view: &StepView<'_>) -> Option<usize> {
+        let better = |first: usize, i: usize| if self.utility[i] > self.utility[first] { i } else { first };
+        let left = (0..view.len()).filter(|&i| self.utility[i] > f64::NEG_INFINITY);
+        let Some(first) = left.filter(|&i| self.alone(view, i)).reduce(better) else {
+            // Then those who wait are asked; all others rank before them.
+            (0..view.len()).for_each(|i| self.take_out(i));
+            return self.release(view, &Picks::default()).and_then(|_| self.first_admitted(view));
+        };
+        let score = self.utility[first];
+        for i in 0..view.len() {
+            if self.utility[i] > score || (self.utility[i] == score && i < first) {
+                self.take_out(i);
+            }
+        }
+        Some(first)
+    }
+
+    fn take_out(&mut self, i: usize) {
+        (self.scores[i], self.utility[i]) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
+    }
+
+    /// Lets candidates without any confidence wait.
+    fn hold_back(&mut self, view: &StepView<'_>) {
+        self.waiting.clear();
+        for slot in view.slots().filter(|&slot| view.confidence(slot) <= 0.0) {
+            self.waiting.push((slot, self.scores[slot.0]));
+            self.take_out(slot.0);
+        }
+    }
+
+    /// Brings those back who wait, with what the chosen have taken from them, and says who is the best.
+    fn release(&mut self, view: &StepView<'_>, chosen: &Picks) -> Option<usize> {
+        for (slot, score) in self.waiting.drain(..) {
+            let loss = |s: Slot| self.ranking.discount(view, s).map_or(0.0, |d| d.weight * d.toward[slot.0]);
+            let utility = chosen.iter().fold(score, |utility, pick| utility - loss(pick.slot));
+            (self.scores[slot.0], self.utility[slot.0]) = (score, utility);
+        }
+        argmax(&self.utility)
+    }
+
     /// Why `instead` goes before `deferred`: the chosen position that discounted `deferred` most.
     fn deferral(&self, view: &StepView<'_>, chosen: &Picks, deferred: usize, instead: usize) -> Deferral {
         let loss = |s: Slot| self.ranking.discount(view, s).map_or(0.0, |d| d.weight * d.toward[deferred]);

@@ -41,7 +41,10 @@ pub(crate) const ENTRY: Entry = Entry {
 impl LookUm {
     fn draw(&self, view: &StepView<'_>) -> Search {
         let mut pool: Vec<Slot> = view.slots().collect();
-        pool.sort_by(|&a, &b| view.stats(a).entropy.total_cmp(&view.stats(b).entropy)); // stable: ties by position
+        // Stable: ties by position. The entropy of a row whose proposal has no confidence at all speaks of other tokens.
+        let hopeless = |slot| view.confidence(slot) <= 0.0;
+        let entropy = |slot| view.stats(slot).entropy;
+        pool.sort_by(|&a, &b| hopeless(a).cmp(&hopeless(b)).then(entropy(a).total_cmp(&entropy(b))));
         pool.truncate(self.pool.max(self.tokens));
         let mut coin = view.coin(0);
         let mut draw = || {
@@ -102,6 +105,14 @@ impl Sampler for LookUm {
 #[cfg(test)]
 mod tests {
     use crate::toy::{Toy, decode_toy};
+
+    #[test]
+    fn what_has_no_confidence_is_the_last_of_the_pool() {
+        // Entropies prefer 0, whose own token has no probability at all. One path of two tokens: nothing to look at.
+        let step = crate::Snapshot::new(&[0.0, 0.5, 0.6]).entropy(&[0.0, 1.0, 1.2]);
+        let mut lookum = "lookum:1@pool=2".parse::<crate::SamplerSpec>().unwrap().build().unwrap();
+        assert_eq!(step.ask(&mut lookum).unwrap().positions(), [1, 2]);
+    }
 
     #[test]
     fn every_path_is_a_forward() {

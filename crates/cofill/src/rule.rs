@@ -190,6 +190,24 @@ mod tests {
     }
 
     #[test]
+    fn whoever_is_admitted_goes_before_anybody_is_forced() {
+        let step =
+            |c: &[f64], m: &[f64]| Snapshot::new(c).margin(m).entropy(&m.iter().map(|m| 1.0 - m).collect::<Vec<_>>());
+        // By margin 1 leads, but .5 < .9, and 0 is sure enough.
+        check("threshold:0.9@margin", &step(&[0.95, 0.5], &[0.1, 0.2]), &[0], false);
+        check("threshold:0.9@entropy", &step(&[0.95, 0.5], &[0.1, 0.2]), &[0], false);
+        check("fast:0.3@margin", &step(&[0.95, 0.5], &[0.1, 0.2]), &[0], false); // 1 · .05 < .3, 1 · .5 is not
+        // Who sits the step out does not end it: 2 follows. Who is refused later does: 2 is not tried after 1.
+        check("threshold:0.9@margin", &step(&[0.95, 0.5, 0.97], &[0.2, 0.3, 0.1]), &[0, 2], false);
+        check("threshold:0.9@margin", &step(&[0.95, 0.5, 0.97], &[0.3, 0.2, 0.1]), &[0], false);
+        // Nobody is sure enough: the first by margin is forced, as ever. γ = 0 admits nobody, whatever the order.
+        check("threshold:0.9@margin", &step(&[0.6, 0.5], &[0.1, 0.2]), &[1], true);
+        check("eb:0@margin", &step(&[0.95, 0.5], &[0.1, 0.2]), &[1], true);
+        // Published rules whose first rank is free keep it: by their own words they admit anybody alone.
+        check("fast-dllm:0.3@margin", &step(&[0.95, 0.5], &[0.1, 0.2]), &[1], false);
+    }
+
+    #[test]
     fn t27_eb_takes_certain_tokens_for_nothing() {
         // Order 0, 1, 2, 4, 3 with Σ−max 0, 0, 0, 0, .5.
         let step = Snapshot::new(&[1.0, 1.0, 1.0, 0.2, 0.8]).entropy(&[0.0, 0.0, 0.0, 2.0, 0.5]);

@@ -178,7 +178,7 @@ pub struct Deferral {
 #[derive(Debug, Clone, Default)]
 pub struct Picks {
     picks: Vec<Pick>,
-    /// The very first candidate was inadmissible and is committed anyway, so that decoding goes on.
+    /// No candidate is admissible, not even alone; the best is committed anyway, so that decoding goes on.
     pub forced: bool,
     /// What the discount changed first, if it changed anything.
     pub deferral: Option<Deferral>,

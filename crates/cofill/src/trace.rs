@@ -30,7 +30,7 @@ pub struct Step {
     /// What was masked again; only by remasking samplers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remasked: Vec<usize>,
-    /// The very first candidate was inadmissible and was committed anyway.
+    /// No candidate was admissible, and the best was committed anyway.
     pub forced: bool,
     /// What a discount changed first.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -248,3 +248,37 @@ fn the_forwards_of_a_capped_step_are_counted() {
     trace.end = Some(cofill::trace::End { nfe: 2, tokens: decode.canvas().tokens().to_vec() });
     assert_eq!(trace.nfe(), 2);
 }
+
+#[test]
+fn an_end_of_text_that_counts_for_nothing_goes_last() {
+    // `demote` is `confidence_eos_eot_inf`. Only confidences said "last": the margin and the entropy of such a row are those of the tokens
+    // that were not proposed, and a discount took others below the 0 that it has.
+    let demote: Vec<TokenId> = (0..12).collect();
+    let proposal = Proposal { demote: demote.clone(), ..Proposal::greedy() };
+    for sampler in [
+        "topk:1",
+        "topk:1@margin",
+        "topk:1@entropy",
+        "topk:1@random",
+        "topk:3+ad:1000",
+        "topk:3@margin+ad",
+        "llada:12@entropy",
+        "dream:12",
+        "dream:12@topk_margin@alg_temp=0.5",
+    ] {
+        let mut decode = Setup { proposal: proposal.clone(), ..Setup::masks(12) }.decode(sampler).unwrap();
+        let mut demoted = 0;
+        while let Some(query) = decode.query() {
+            let positions = query.rows.to_vec();
+            let prediction = answer(&decode);
+            let Some(step) = decode.absorb(&prediction).unwrap() else { continue };
+            let went = step.commits.iter().filter(|commit| demote.contains(&commit.token)).count();
+            let chosen = |position: &usize| step.commits.iter().any(|commit| commit.position == *position);
+            let mut left = positions.iter().zip(&prediction.rows).filter(|(position, _)| !chosen(position));
+            let waits = left.any(|(_, row)| !demote.contains(&row.token));
+            assert!(went == 0 || !waits, "{sampler}: {step:?}");
+            demoted += went;
+        }
+        assert!(demoted > 0, "{sampler}: nothing was to be held back");
+    }
+}

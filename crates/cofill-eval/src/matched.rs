@@ -10,7 +10,7 @@
 //! interval tells how stable gains are across settings; whether a gain at one setting is chance is the question of [`crate::paired`].
 
 use crate::bootstrap::{Bootstrap, Estimate};
-use crate::points::{BASE, Key, Point, Points};
+use crate::points::{BASE, Key, Point, Points, TIE};
 use serde::Serialize;
 
 /// The low-NFE regime begins at this many tokens per forward.
@@ -139,9 +139,9 @@ pub struct Summary {
     pub points: usize,
     /// The mean gain in points, with its interval over operating points; none of no points.
     pub mean: Option<Estimate>,
-    /// Gains above zero.
+    /// Gains above zero, by more than rounding ([`TIE`]).
     pub wins: usize,
-    /// Gains below zero.
+    /// Gains below zero, likewise.
     pub losses: usize,
 }
 
@@ -152,8 +152,8 @@ impl Summary {
             name: name.into(),
             points: gains.len(),
             mean: bootstrap.mean(gains),
-            wins: gains.iter().filter(|gain| **gain > 0.0).count(),
-            losses: gains.iter().filter(|gain| **gain < 0.0).count(),
+            wins: gains.iter().filter(|gain| **gain > TIE).count(),
+            losses: gains.iter().filter(|gain| **gain < -TIE).count(),
         }
     }
 }
@@ -200,6 +200,20 @@ mod tests {
             Summary::of("all", &[3.0, 0.0, -1.0, 2.0], Bootstrap::default());
         assert_eq!((points, wins, losses, mean.unwrap().value), (4, 2, 1, 1.0));
         assert_eq!(Summary::of("none", &[], Bootstrap::default()).mean, None);
+    }
+
+    #[test]
+    fn a_gain_of_rounding_is_a_tie() {
+        // A fifth of the way from 0 of 40 right at 41 forwards in all to 5 right at 46 is 1 right, which the base has, too. In floating point
+        // the difference is 1.3e-14.
+        let mean = |right: f64, forwards: f64| (100.0 * (right / 40.0), forwards / 40.0);
+        let at = |variant, param, (score, nfe)| point(("eb", param, variant), score, nfe);
+        let points =
+            vec![at(BASE, "2", mean(1.0, 42.0)), at(ADAS, "3", mean(0.0, 41.0)), at(ADAS, "1", mean(5.0, 46.0))];
+        let gain = matched(&Points::new(points).unwrap(), ADAS).gains[0].gain;
+        assert!(gain.abs() < 1e-12, "{gain}");
+        let Summary { wins, losses, .. } = Summary::of("all", &[gain, -gain, 1e-6], Bootstrap::default());
+        assert_eq!((wins, losses), (1, 0));
     }
 
     proptest! {

@@ -51,6 +51,10 @@ pub struct Outcome {
     pub score: f64,
 }
 
+/// Scores and gains in percent that are closer than this are equal. Rounding moves them by some 1e-13. What is not equal is further apart: an
+/// interpolated gain is a multiple of 100 / (questions · all their forwards), which for 1,000 questions with 500 forwards each is 2e-7.
+pub const TIE: f64 = 1e-9;
+
 /// The variant without a discount.
 pub const BASE: &str = "base";
 /// The variant with the paper's discount, `+ad`.

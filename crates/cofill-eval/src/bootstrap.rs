@@ -38,16 +38,19 @@ impl Bootstrap {
         if n == 0 {
             return Replicates { sorted: Vec::new(), undefined: self.resamples };
         }
+        let mut values = Vec::with_capacity(self.resamples);
+        self.resample(n, |drawn| values.push(statistic(drawn)));
+        Replicates::of(values)
+    }
+
+    /// Shows every resample, n indices below n, to `visit`: for whoever has several statistics of the same draws.
+    pub fn resample(&self, n: usize, mut visit: impl FnMut(&[usize])) {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
         let mut drawn = vec![0; n];
-        let mut sorted = Vec::with_capacity(self.resamples);
         for _ in 0..self.resamples {
             drawn.fill_with(|| index(random.next_u64(), n));
-            sorted.push(statistic(&drawn));
+            visit(&drawn);
         }
-        sorted.retain(|replicate| !replicate.is_nan());
-        sorted.sort_by(f64::total_cmp);
-        Replicates { undefined: self.resamples - sorted.len(), sorted }
     }
 
     /// The mean of `values` and its central 95 % interval; without values there is neither.
@@ -75,6 +78,14 @@ pub struct Replicates {
 }
 
 impl Replicates {
+    /// A statistic's values, in any order; NaN where it has none.
+    pub fn of(mut values: Vec<f64>) -> Replicates {
+        let resamples = values.len();
+        values.retain(|replicate| !replicate.is_nan());
+        values.sort_by(f64::total_cmp);
+        Replicates { undefined: resamples - values.len(), sorted: values }
+    }
+
     /// All of them, the lowest first.
     pub fn sorted(&self) -> &[f64] {
         &self.sorted

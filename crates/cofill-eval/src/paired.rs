@@ -3,21 +3,26 @@
 //! The paper's interval is over operating points and says so: "not a paired per-example significance test". These are. Both compare the
 //! answers of two samplers to the same questions, so what makes a question hard for both cancels.
 //!
-//! - **Bootstrap**: a question's score on the discounted curve at the base point's NFE is interpolated between the two neighbouring points
-//!   exactly as the mean is ([`crate::matched`]), so that the mean of the differences *is* the matched gain; questions are resampled, the
-//!   NFE of the points are taken as given.
+//! - **Bootstrap**: questions are drawn again, each with its scores *and its forwards* at every point, and the gain is matched anew
+//!   ([`crate::matched`]). For where the base point lies on the curve is as uncertain as the scores: taken as given, one question that
+//!   needs one forward more would move every resample along the same piece of the curve, and a bend would pass for a sure loss.
 //! - **McNemar**, exact: counts questions that only one of two samplers got right. It cannot interpolate, so it takes the discounted point
 //!   with the nearest NFE, if that is within [`NEAR`] of the base point's, and tells which.
 //!
 //! With many operating points some look significant by luck; [`holm`] corrects for their number.
 
-use crate::bootstrap::{Bootstrap, Estimate, LEVEL};
+use crate::bootstrap::{Bootstrap, Interval, LEVEL, Replicates};
 use crate::matched::LOW_NFE;
-use crate::points::{BASE, Key, Outcome, Point, Points};
+use crate::points::{BASE, Key, Point, Points};
 use serde::Serialize;
 
 /// How far apart, as a share of the base point's NFE, points may lie that McNemar's test compares.
 pub const NEAR: f64 = 0.1;
+
+/// With fewer questions that differ there is neither interval nor p-value: of n that all differ in one direction, a two-sided sign test has
+/// p = 2 / 2^n, which is .0625 for five and .031 for six. A bootstrap knows no such limit. It misses all n in e^-n of its resamples, and would
+/// call four of them significant.
+pub const ENOUGH: usize = 6;
 
 /// A base point against the discounted curve, question by question.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -38,10 +43,14 @@ pub struct Paired {
     pub low_nfe: bool,
     /// Questions.
     pub n: usize,
-    /// The matched gain in points, with its interval over questions.
-    pub gain: Estimate,
-    /// Twice the share of resamples on the other side of zero.
-    pub p_bootstrap: f64,
+    /// The matched gain in points.
+    pub gain: f64,
+    /// Questions that score otherwise at the point of the curve with the nearest NFE: those that speak for or against a gain, and not for a bend.
+    pub differing: usize,
+    /// The gain's interval over questions; none if fewer than [`ENOUGH`] differ.
+    pub interval: Option<Interval>,
+    /// Twice the share of resamples that gain nothing or the opposite; none if fewer than [`ENOUGH`] differ.
+    pub p_bootstrap: Option<f64>,
     /// The exact test at the nearest point.
     pub mcnemar: Option<McNemar>,
     /// Its p-value, corrected for the number of such tests in this report.
@@ -65,13 +74,19 @@ pub struct McNemar {
 
 /// Tests every base point whose questions are known against the curve of `variant`. Points that were asked other questions are passed over.
 pub fn paired(points: &Points, variant: &str, bootstrap: Bootstrap) -> Vec<Paired> {
-    let base = points.all().iter().filter(|point| point.variant == BASE && !point.outcomes.is_empty());
-    let mut tests: Vec<Paired> = base
-        .filter_map(|base| {
-            let curve = points.curve(Key { variant, ..base.key() });
-            test(base, &curve, bootstrap)
-        })
-        .collect();
+    let known = |point: &&Point| !point.outcomes.is_empty();
+    let mut tests = Vec::new();
+    for key in points.curves().into_iter().filter(|key| key.variant == BASE) {
+        let mut base: Vec<&Point> = points.curve(key).into_iter().filter(known).collect();
+        let curve: Vec<&Point> = points.curve(Key { variant, ..key }).into_iter().filter(known).collect();
+        while let Some(&first) = base.first() {
+            let same = |point: &&Point| same_questions(first, point);
+            let (here, others) = base.into_iter().partition(same);
+            let asked = Asked { base: here, curve: curve.iter().copied().filter(same).collect() };
+            tests.extend(asked.tests(bootstrap));
+            base = others;
+        }
+    }
     let raw: Vec<f64> = tests.iter().filter_map(|test| test.mcnemar.as_ref()).map(|mcnemar| mcnemar.p).collect();
     let corrected = holm(&raw);
     let with = tests.iter_mut().filter(|test| test.mcnemar.is_some());
@@ -79,50 +94,143 @@ pub fn paired(points: &Points, variant: &str, bootstrap: Bootstrap) -> Vec<Paire
     tests
 }
 
-fn test(base: &Point, curve: &[&Point], bootstrap: Bootstrap) -> Option<Paired> {
-    let mut curve: Vec<&Point> = curve.iter().copied().filter(|point| same_questions(base, point)).collect();
-    curve.sort_by(|a, b| a.nfe.total_cmp(&b.nfe));
-    // Points with the same NFE count as one with their mean score, as in the matched curve.
-    let knots: Vec<&[&Point]> = curve.chunk_by(|a, b| a.nfe == b.nfe).collect();
-    let nfe = |knot: usize| knots[knot][0].nfe;
-    let above = knots.iter().position(|knot| knot[0].nfe >= base.nfe)?;
-    let below = if nfe(above) == base.nfe { above } else { above.checked_sub(1)? };
-    let share = if above > below { (base.nfe - nfe(below)) / (nfe(above) - nfe(below)) } else { 0.0 };
-    let score = |knot: usize, question: usize| {
-        let scores = knots[knot].iter().map(|point| point.outcomes[question].score);
-        scores.sum::<f64>() / knots[knot].len() as f64
+/// Points that were asked the same questions: some of the base, and the discounted curve.
+struct Asked<'a> {
+    base: Vec<&'a Point>,
+    curve: Vec<&'a Point>,
+}
+
+/// A point's scores and forwards over some questions, summed up: whole numbers where scores are 0 or 1, and then exact.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Total {
+    score: f64,
+    nfe: f64,
+}
+
+impl Asked<'_> {
+    fn tests(&self, bootstrap: Bootstrap) -> Vec<Paired> {
+        let replicates = if self.curve.is_empty() { Vec::new() } else { self.replicates(bootstrap) };
+        let tests = self.base.iter().zip(&replicates).map(|(base, replicates)| self.test(base, replicates));
+        tests.flatten().collect()
+    }
+
+    /// The matched gain of every base point on every resample. All points share the draws, so what they have in common cancels.
+    fn replicates(&self, bootstrap: Bootstrap) -> Vec<Replicates> {
+        let points: Vec<&Point> = self.base.iter().chain(&self.curve).copied().collect();
+        let n = points[0].outcomes.len();
+        let answer = |question: usize| points.iter().map(move |point| Total::of(point, question));
+        let answers: Vec<Total> = (0..n).flat_map(answer).collect(); // [questions x points]
+        let mut totals = vec![Total::default(); points.len()];
+        let mut gains = vec![Vec::with_capacity(bootstrap.resamples); self.base.len()];
+        bootstrap.resample(n, |drawn| {
+            totals.fill(Total::default());
+            for &question in drawn {
+                let row = &answers[question * points.len()..][..points.len()];
+                totals.iter_mut().zip(row).for_each(|(total, answer)| total.add(answer));
+            }
+            let (base, curve) = totals.split_at_mut(self.base.len());
+            curve.sort_unstable_by(|a, b| a.nfe.total_cmp(&b.nfe));
+            gains.iter_mut().zip(base).for_each(|(gains, base)| gains.push(matched_gain(n, base, curve)));
+        });
+        gains.into_iter().map(Replicates::of).collect()
+    }
+
+    /// None where the curve does not go.
+    fn test(&self, base: &Point, replicates: &Replicates) -> Option<Paired> {
+        let n = base.outcomes.len();
+        let mut curve: Vec<Total> = self.curve.iter().map(|point| Total::whole(point)).collect();
+        curve.sort_by(|a, b| a.nfe.total_cmp(&b.nfe));
+        let here = Total::whole(base);
+        if here.nfe < curve.first()?.nfe || here.nfe > curve.last()?.nfe {
+            return None;
+        }
+        let away = |point: &Point| (point.nfe - base.nfe).abs();
+        let nearest = self.curve.iter().min_by(|a, b| away(a).total_cmp(&away(b)))?;
+        let near = away(nearest) <= NEAR * base.nfe;
+        let pairs = base.outcomes.iter().zip(&nearest.outcomes);
+        let differing = pairs.filter(|(base, nearest)| base.score != nearest.score).count();
+        let enough = differing >= ENOUGH;
+        Some(Paired {
+            model: base.model.clone(),
+            task: base.task.clone(),
+            rule: base.rule.clone(),
+            param: base.param.clone(),
+            variant: nearest.variant.clone(),
+            nfe: base.nfe,
+            low_nfe: base.tokens_per_forward >= LOW_NFE,
+            n,
+            gain: matched_gain(n, &here, &curve),
+            differing,
+            interval: replicates.interval(LEVEL).filter(|_| enough),
+            p_bootstrap: enough.then(|| two_sided(replicates.sorted())),
+            mcnemar: near.then(|| McNemar::of(base, nearest)).flatten(),
+            p_holm: None,
+        })
+    }
+}
+
+impl Total {
+    fn of(point: &Point, question: usize) -> Total {
+        let outcome = &point.outcomes[question];
+        Total { score: outcome.score, nfe: outcome.nfe as f64 }
+    }
+
+    /// Over all questions.
+    fn whole(point: &Point) -> Total {
+        let mut whole = Total::default();
+        (0..point.outcomes.len()).for_each(|question| whole.add(&Total::of(point, question)));
+        whole
+    }
+
+    fn add(&mut self, other: &Total) {
+        self.score += other.score;
+        self.nfe += other.nfe;
+    }
+}
+
+/// The matched gain in points, from totals over n questions; `curve` is sorted by NFE.
+///
+/// ```text
+/// below + (above − below) · along / run − base
+/// ```
+///
+/// is multiplied by `run` before its sign is taken: so whole totals stay whole, and a gain of nothing is exactly 0. Of scores that are not whole, a
+/// sum of n is off by at most n ε of itself, and what so much rounding may have left counts as nothing.
+fn matched_gain(n: usize, base: &Total, curve: &[Total]) -> f64 {
+    let (below, above) = neighbours(base, curve);
+    let (run, along) = match above.nfe > below.nfe {
+        true => (above.nfe - below.nfe, base.nfe - below.nfe),
+        false => (1.0, 0.0), // on a point, or beyond the end
     };
-    let gain = |(i, base): (usize, &Outcome)| {
-        let (low, high) = (score(below, i), score(above, i));
-        100.0 * (low + share * (high - low) - base.score)
+    let gain = (below.score - base.score) * run + (above.score - below.score) * along;
+    let summed = (below.score + base.score) * run + (above.score + below.score) * along;
+    let rounding = (n + 4) as f64 * f64::EPSILON * summed;
+    if gain.abs() <= rounding { 0.0 } else { 100.0 * gain / (run * n as f64) }
+}
+
+/// The curve just below and just above the NFE of `base`, both the same on a point. Points with equal NFE count as one with their mean score, as in
+/// the matched curve. A resample may lie beyond the curve by chance; it is compared with its end.
+fn neighbours(base: &Total, curve: &[Total]) -> (Total, Total) {
+    let knot = |nfe: f64| {
+        let (mut same, mut count) = (Total::default(), 0.0);
+        for point in curve.iter().filter(|point| point.nfe == nfe) {
+            same.add(point);
+            count += 1.0;
+        }
+        Total { score: same.score / count, nfe }
     };
-    let gains: Vec<f64> = base.outcomes.iter().enumerate().map(gain).collect();
-    let mean = |drawn: &[usize]| drawn.iter().map(|&i| gains[i]).sum::<f64>() / drawn.len() as f64;
-    let replicates = bootstrap.replicates(gains.len(), mean);
-    let interval = replicates.interval(LEVEL)?;
-    let nearest = curve.iter().min_by(|a, b| (a.nfe - base.nfe).abs().total_cmp(&(b.nfe - base.nfe).abs()))?;
-    let near = (nearest.nfe - base.nfe).abs() <= NEAR * base.nfe;
-    Some(Paired {
-        model: base.model.clone(),
-        task: base.task.clone(),
-        rule: base.rule.clone(),
-        param: base.param.clone(),
-        variant: nearest.variant.clone(),
-        nfe: base.nfe,
-        low_nfe: base.tokens_per_forward >= LOW_NFE,
-        n: gains.len(),
-        gain: Estimate { value: gains.iter().sum::<f64>() / gains.len() as f64, interval },
-        p_bootstrap: two_sided(replicates.sorted()),
-        mcnemar: near.then(|| McNemar::of(base, nearest)).flatten(),
-        p_holm: None,
-    })
+    let above = curve.partition_point(|point| point.nfe < base.nfe).min(curve.len() - 1);
+    let between = above > 0 && curve[above].nfe > base.nfe;
+    let below = if between { above - 1 } else { above };
+    (knot(curve[below].nfe), knot(curve[above].nfe))
 }
 
 fn same_questions(a: &Point, b: &Point) -> bool {
     a.outcomes.len() == b.outcomes.len() && a.outcomes.iter().zip(&b.outcomes).all(|(a, b)| a.prompt == b.prompt)
 }
 
-/// Twice the share of replicates at or beyond zero, on the side that has fewer; one is added, for no p-value is zero.
+/// Twice the share of replicates at or beyond zero, on the side that has fewer; one is added, for no p-value is zero. A replicate of exactly
+/// zero is evidence for neither side and counts against both. So p is what the percentile interval says: 0 lies outside the central 1 − p.
 fn two_sided(replicates: &[f64]) -> f64 {
     let side = |beyond: &dyn Fn(&&f64) -> bool| replicates.iter().filter(beyond).count();
     let fewer = side(&|gain| **gain <= 0.0).min(side(&|gain| **gain >= 0.0));
@@ -176,12 +284,12 @@ pub fn holm(p: &[f64]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::points::ADAS;
     use crate::points::tests::point;
+    use crate::points::{ADAS, Outcome};
     use proptest::prelude::*;
 
     fn answered(sampler: (&str, &str, &str), nfe: f64, scores: &[f64]) -> Point {
-        let outcome = |(i, score): (usize, &f64)| Outcome { prompt: i.to_string(), score: *score };
+        let outcome = |(i, score): (usize, &f64)| Outcome { prompt: i.to_string(), score: *score, nfe: nfe as usize };
         let outcomes = scores.iter().enumerate().map(outcome).collect();
         let mean = 100.0 * scores.iter().sum::<f64>() / scores.len() as f64;
         Point { outcomes, ..point(sampler, mean, nfe) }
@@ -214,9 +322,10 @@ mod tests {
         let points = Points::new(vec![base, low, high]).unwrap();
         let tests = paired(&points, ADAS, Bootstrap::default());
         let [test] = &tests[..] else { panic!("{tests:?}") };
-        assert_eq!((test.n, test.gain.value, test.low_nfe), (4, 12.5, true));
-        assert_eq!(test.gain.value, crate::matched::matched(&points, ADAS).gains[0].gain);
-        assert!(test.gain.interval.low >= -50.0 && test.gain.interval.high <= 50.0 && test.p_bootstrap > 0.3);
+        assert_eq!((test.n, test.gain, test.low_nfe), (4, 12.5, true));
+        assert_eq!(test.gain, crate::matched::matched(&points, ADAS).gains[0].gain);
+        // Both points are equally near, and the first in order counts: two questions differ there, too few for more.
+        assert_eq!((test.differing, test.interval, test.p_bootstrap), (2, None, None));
         assert_eq!(test.mcnemar, None, "the nearest point is a quarter away");
     }
 
@@ -229,7 +338,7 @@ mod tests {
         let other = answered(("eb", "2", ADAS), 3.0, &[1.0, 1.0, 1.0, 0.0]);
         let high = answered(("eb", "1", ADAS), 6.0, &[1.0; 4]);
         let points = Points::new(vec![base, one, other, high]).unwrap();
-        let gain = paired(&points, ADAS, Bootstrap::default())[0].gain.value;
+        let gain = paired(&points, ADAS, Bootstrap::default())[0].gain;
         assert!((gain - 100.0 / 6.0).abs() < 1e-9, "{gain}");
         assert!((gain - crate::matched::matched(&points, ADAS).gains[0].gain).abs() < 1e-9);
     }
@@ -250,14 +359,100 @@ mod tests {
     }
 
     #[test]
+    fn resamples_that_gain_nothing_count_on_both_sides() {
+        // At 2 forwards, a ninth of the way from 1 to 10: of 40 questions two gain 1/9, three lose 1/9, one loses 1. Of 40 draws the sum
+        // is above zero with probability .090 and exactly zero with .059 (by adding up all cases), so p = 2 (.090 + .059) = .298. Ninths
+        // are no floating-point numbers: zeros used to fall where rounding put them, and p was .18.
+        let (gain, lose, lost, same) = ([0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 0.0, 1.0], [0.0; 3]);
+        let questions = [vec![gain; 2], vec![lose; 3], vec![lost], vec![same; 34]].concat();
+        let scores = |point: usize| questions.iter().map(|question| question[point]).collect::<Vec<f64>>();
+        let asked = [(1.0, ADAS, 0), (10.0, ADAS, 1), (2.0, BASE, 2)]
+            .map(|(nfe, variant, point)| answered(("fast", "5", variant), nfe, &scores(point)));
+        let p = p_of(&asked);
+        assert!((p - 0.298).abs() < 0.03, "{p}: 10,000 resamples have a standard error of .007");
+    }
+
+    /// The p-value of the last point against the curve of the others, however many questions differ.
+    fn p_of(points: &[Point]) -> f64 {
+        let (base, curve) = points.split_last().unwrap();
+        let asked = Asked { base: vec![base], curve: curve.iter().collect() };
+        two_sided(asked.replicates(Bootstrap::default())[0].sorted())
+    }
+
+    #[test]
+    fn a_bend_is_no_loss() {
+        // Both answer all 40 questions at 10 forwards; with the discount, one question takes one forward more. So the base point lies 1/201
+        // of the way towards a point at 5 forwards where half are wrong: a gain of −20/201 questions, −.25 points. With the forwards as
+        // given, every resample loses. Drawn with their questions, (39/40)^40 = .363 of them lack that question and lose nothing.
+        let all = answered(("eb", "0.01", BASE), 10.0, &[1.0; 40]);
+        let half = answered(("eb", "1", ADAS), 5.0, &[[1.0; 20], [0.0; 20]].concat());
+        let mut discounted = answered(("eb", "0.01", ADAS), 10.0, &[1.0; 40]);
+        discounted.outcomes[7].nfe = 11;
+        discounted.nfe = 401.0 / 40.0;
+        let p = p_of(&[half.clone(), discounted.clone(), all.clone()]);
+        assert!((p - 2.0 * 0.363).abs() < 0.04, "{p}");
+        let points = Points::new(vec![all, half, discounted]).unwrap();
+        let tests = paired(&points, ADAS, Bootstrap::default());
+        let [test] = &tests[..] else { panic!("{tests:?}") };
+        assert!((test.gain + 100.0 * 20.0 / 201.0 / 40.0).abs() < 1e-9, "{}", test.gain);
+        assert_eq!((test.differing, test.interval, test.p_bootstrap), (0, None, None));
+        let exact = test.mcnemar.clone().unwrap();
+        assert_eq!((exact.only_base, exact.only_discounted), (0, 0));
+    }
+
+    #[test]
+    fn few_questions_that_differ_prove_nothing() {
+        let tested = |right: usize| {
+            let mut scores = [0.0; 40];
+            scores[..right].fill(1.0);
+            let points =
+                vec![answered(("topk", "4", BASE), 4.0, &[0.0; 40]), answered(("topk", "4", ADAS), 4.0, &scores)];
+            paired(&Points::new(points).unwrap(), ADAS, Bootstrap::default()).remove(0)
+        };
+        let (five, six) = (tested(5), tested(6));
+        assert_eq!((five.differing, five.interval, five.p_bootstrap, five.gain), (5, None, None, 12.5));
+        // (34/40)^40 = .0015 of resamples draw none of the six.
+        let p = six.p_bootstrap.unwrap();
+        assert!(six.differing == 6 && (p - 0.003).abs() < 0.002, "{p}");
+        assert!(six.interval.unwrap().low > 0.0 && six.interval.unwrap().high < 32.5, "{six:?}");
+    }
+
+    #[test]
+    fn a_resample_beyond_the_curve_is_compared_with_its_end() {
+        let total = |score, nfe| Total { score, nfe };
+        let curve = [total(10.0, 100.0), total(20.0, 200.0), total(30.0, 200.0)];
+        // Of 50 questions: 15 − 10 below the curve, a tenth of the way to 25 of 200 (11.5 − 10), 25 − 10 on and above its end.
+        let gain = |nfe| matched_gain(50, &total(10.0, nfe), &curve);
+        assert_eq!((gain(90.0), gain(110.0), gain(200.0), gain(300.0)), (0.0, 3.0, 30.0, 30.0));
+    }
+
+    #[test]
     fn partial_scores_have_no_exact_test() {
         let base = answered(("topk", "4", BASE), 4.0, &[0.5, 0.0]);
         let adas = answered(("topk", "4", ADAS), 4.0, &[1.0, 1.0]);
         let tests = paired(&Points::new(vec![base, adas]).unwrap(), ADAS, Bootstrap::default());
-        assert_eq!((tests[0].gain.value, tests[0].mcnemar.clone()), (75.0, None));
+        assert_eq!((tests[0].gain, tests[0].differing, tests[0].mcnemar.clone()), (75.0, 2, None));
     }
 
     proptest! {
+        #[test]
+        fn a_gain_has_the_sign_that_whole_numbers_give_it(
+            scores in [0..200u8, 0..200u8, 0..200u8], nfe in [0..60u16, 1..60u16], third in any::<bool>(), start in 0..2000u16,
+        ) {
+            let ([low, high, base], [along, beyond]) = (scores, nfe);
+            let run = i64::from(along) + i64::from(beyond);
+            let sign = (i64::from(low) - i64::from(base)) * run + (i64::from(high) - i64::from(low)) * i64::from(along);
+            // Thirds have no exact sum, and must not tip the scales.
+            let total = |score: u8, at: u16| Total {
+                score: (0..score).map(|_| if third { 1.0 / 3.0 } else { 1.0 }).sum(),
+                nfe: f64::from(start + at),
+            };
+            let curve = [total(low, 0), total(high, along + beyond)];
+            let gain = matched_gain(200, &total(base, along), &curve);
+            prop_assert_eq!(gain > 0.0, sign > 0, "{}", gain);
+            prop_assert_eq!(gain < 0.0, sign < 0, "{}", gain);
+        }
+
         #[test]
         fn the_exact_test_is_symmetric_and_a_probability(b in 0..400usize, c in 0..400usize) {
             prop_assert_eq!(exact(b, c), exact(c, b));

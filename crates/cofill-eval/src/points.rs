@@ -49,6 +49,8 @@ pub struct Outcome {
     pub prompt: String,
     /// 0 to 1.
     pub score: f64,
+    /// Forwards that its answer took.
+    pub nfe: usize,
 }
 
 /// Scores and gains in percent that are closer than this are equal. Rounding moves them by some 1e-13. What is not equal is further apart: an

@@ -22,7 +22,7 @@ use ablation::{Ablation, ablations};
 use serde::Serialize;
 
 /// The form of the JSON; another number is another form.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 
 /// Points and all that follows from them.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -105,10 +105,14 @@ impl Run {
             tokens_per_forward: totals.per_forward(),
             useful_per_second: useful.filter(|_| totals.seconds > 0.0).map(|useful| useful as f64 / totals.seconds),
             source: format!("`{}`", path.display()),
-            outcomes: records.iter().map(|r| Outcome { prompt: r.prompt_sha256.clone(), score: r.score }).collect(),
+            outcomes: records.iter().map(outcome).collect(),
         };
         Ok(Run { point, setting })
     }
+}
+
+fn outcome(record: &Record) -> Outcome {
+    Outcome { prompt: record.prompt_sha256.clone(), score: record.score, nfe: record.nfe }
 }
 
 /// `eb:10@entropy+ad:40` is the rule `eb@entropy` with parameter `10` and the paper's discount.

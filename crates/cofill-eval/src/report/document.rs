@@ -2,9 +2,9 @@
 
 use super::ablation::{Ablation, Kind, Setting};
 use super::{Comparison, Report};
-use crate::bootstrap::Estimate;
+use crate::bootstrap::Interval;
 use crate::matched::{LOW_NFE, Summary};
-use crate::paired::{NEAR, Paired};
+use crate::paired::{ENOUGH, NEAR, Paired};
 use crate::points::{BASE, Point, rule_name, variant_suffix};
 
 /// A part of a document.
@@ -84,13 +84,16 @@ fn compare(blocks: &mut Vec<Block>, report: &Report, comparison: &Comparison) {
     if !comparison.paired.is_empty() {
         blocks.push(Block::Heading(format!("{name}, question by question")));
         blocks.push(Block::Text(format!(
-            "Gain at the base point's NFE with its interval over questions (paired bootstrap). McNemar's exact test compares with the \
-             nearest {name} point, if its NFE is within {:.0} %: how many questions only one of both got right; corrected after Holm \
-             for {} tests.",
+            "Gain at the base point's NFE. McNemar's exact test compares with the nearest {name} point, if its NFE is within {:.0} %: how \
+             many questions only one of both got right; corrected after Holm for {} tests.",
             100.0 * NEAR,
             comparison.paired.iter().filter(|test| test.mcnemar.is_some()).count(),
         )));
         blocks.push(Block::Table(paired(&comparison.paired)));
+        blocks.push(Block::Text(format!(
+            "Interval and p (bootstrap) are over questions, each drawn with its scores and its forwards, and stand only where at least {ENOUGH} \
+             questions differ between the base point and the nearest {name} point: with fewer, no two-sided test of them reaches p < 0.05."
+        )));
     }
 }
 
@@ -143,7 +146,7 @@ pub(super) fn robustness_row(summary: &Summary) -> Vec<String> {
         summary.name.clone(),
         summary.points.to_string(),
         signed(summary.mean.map(|mean| mean.value)),
-        summary.mean.map_or("-".into(), |mean| interval(&mean)),
+        summary.mean.map_or("-".into(), |mean| interval(mean.interval)),
         format!("{} / {}", summary.wins, summary.losses),
     ]
 }
@@ -185,6 +188,7 @@ fn paired(tests: &[Paired]) -> Table {
         "NFE",
         "n",
         "Gain",
+        "Differ",
         "95 % interval",
         "p (bootstrap)",
         "Only base / only +AD",
@@ -201,9 +205,10 @@ fn paired(tests: &[Paired]) -> Table {
             format!("{} {}", rule_name(&test.rule), test.param),
             format!("{:.2}", test.nfe),
             test.n.to_string(),
-            signed(Some(test.gain.value)),
-            interval(&test.gain),
-            p_value(test.p_bootstrap),
+            signed(Some(test.gain)),
+            test.differing.to_string(),
+            or_none(test.interval.map(interval)),
+            or_none(test.p_bootstrap.map(p_value)),
             or_none(exact.map(|exact| format!("{} / {}", exact.only_base, exact.only_discounted))),
             or_none(exact.map(|exact| format!("{:.2}", exact.nfe))),
             or_none(exact.map(|exact| p_value(exact.p))),
@@ -357,8 +362,8 @@ pub(super) fn signed(value: Option<f64>) -> String {
 }
 
 /// `[+1.00, +2.00]`.
-fn interval(estimate: &Estimate) -> String {
-    format!("[{:+.2}, {:+.2}]", estimate.interval.low, estimate.interval.high)
+fn interval(Interval { low, high }: Interval) -> String {
+    format!("[{low:+.2}, {high:+.2}]")
 }
 
 fn p_value(p: f64) -> String {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::points::tests::point;
-use crate::points::{ADAS, BASE, Point};
+use crate::points::{ADAS, BASE, Outcome, Point};
 
 /// Two rules on one task of 16 positions, and a rival.
 fn report() -> Report {
@@ -226,6 +226,28 @@ fn gains_of_uneven_runs_are_named() {
     points[3].n = Some(49);
     let said = "tiny on sums: gains compare different numbers of questions: Top-k 4 (50) with Top-k 4 +AD (49)";
     assert_eq!(reported(points).warnings, [said]);
+}
+
+#[test]
+fn too_few_questions_show_no_p_in_any_form() {
+    // Two of 40 are right only with the discount: +5 points, exact p = 2 / 4, and nothing to resample.
+    let answered = |variant, right: usize| {
+        let outcome = |i: usize| Outcome { prompt: i.to_string(), score: f64::from(u8::from(i < right)), nfe: 4 };
+        Point { outcomes: (0..40).map(outcome).collect(), ..point(("topk", "4", variant), right as f64 / 0.4, 4.0) }
+    };
+    let report = reported(vec![answered(BASE, 10), answered(ADAS, 12)]);
+    let document = document::document(&report);
+    let text = markdown::markdown(&document);
+    let cells = |line: &str| line.split('|').map(str::trim).map(str::to_owned).collect::<Vec<_>>();
+    let want = "|tiny|sums|Top-k 4|4.00|40|+5.00|2|-|-|0 / 2|4.00|0.500|0.500|";
+    assert!(text.lines().any(|line| cells(line) == cells(want)), "{text}");
+    let why = "only where at least 6 questions differ between the base point and the nearest +AD point";
+    assert!(text.contains(why) && html::page(&document, &[]).contains(why), "{text}");
+    let html_row = "<td>+5.00</td><td>2</td><td>-</td><td>-</td>";
+    assert!(html::page(&document, &[]).contains(html_row), "{}", html::page(&document, &[]));
+    let json: serde_json::Value = serde_json::from_str(&report.json().unwrap()).unwrap();
+    let test = &json["comparisons"][0]["paired"][0];
+    assert!(test["p_bootstrap"].is_null() && test["interval"].is_null() && test["differing"] == 2, "{test}");
 }
 
 #[test]

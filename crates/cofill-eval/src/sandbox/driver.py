@@ -9,6 +9,13 @@ claim one; the nonce is what it would have to know, and the comments below say w
 With the flag `answer` the program is one of our own, and what it leaves in its variable `answer` follows an `A`.
 """
 
+# Modules by which Python code gets at memory, starts interpreters or loads libraries of its own choice.
+NATIVE = frozenset(
+    "_ctypes _ctypes_test _cffi_backend _tkinter _testcapi _testinternalcapi _testlimitedcapi _testbuffer _testclinic "
+    "_testclinic_limited _testmultiphase _testsinglephase _testexternalinspection _remote_debugging _xxtestfuzz "
+    "_interpreters _interpchannels _interpqueues _xxsubinterpreters _xxinterpchannels _xxinterpqueues".split()
+)
+
 
 def main():
     import builtins
@@ -72,7 +79,7 @@ def main():
         tempfile.gettempdir()
     # So has it numpy and its like, which after the guard would fail for want of `os.putenv` or of ctypes.
     os.environ["OMP_NUM_THREADS"] = "1"
-    packages = not answers and load_packages(program)
+    packages = not answers and load_modules(program)
     if memory:
         limit_memory(memory, packages)
 
@@ -88,6 +95,9 @@ def main():
         "unlink fchmod fchown chmod chown chroot lchflags lchmod lchown getcwd chdir"
     ).split():
         setattr(os, name, None)
+    # `os` has them from here, where libraries are told which configuration to read and what to load.
+    inner = sys.modules.get("posix") or sys.modules.get("nt")
+    inner.putenv = inner.unsetenv = None
     shutil.rmtree = shutil.move = shutil.chown = None
     subprocess.Popen = None
     for name in ("ipdb", "joblib", "resource", "psutil", "tkinter"):
@@ -134,30 +144,46 @@ def main():
     leave(0)
 
 
-def load_packages(program):
-    """Imports what the program does of packages installed beside Python, and returns whether there were any.
+def load_modules(program):
+    """Imports what the program does, and returns whether packages are among it that are installed beside Python.
 
-    The harness's process has imported them itself before it forks off the one for the program, so there they are
-    subject neither to its guard nor to the program's time.
+    The harness's process has imported most of them itself before it forks off the one for the program, so there they are
+    subject neither to its guard nor to the program's time. Installed packages may use native interfaces: they keep what
+    they load. The standard library does without.
     """
     import importlib.util
     import os
     import re
+    import sys
 
     named = re.findall(r"(?:^|[;:])[ \t]*(?:import|from)[ \t]+([\w., \t]+)", program, re.M)
     named = [part.split()[0] for clause in named for part in clause.split(" import ")[0].split(",") if part.split()]
     named += re.findall(r"(?:import_module|__import__)\([ \t]*['\"]([\w.]+)['\"]", program)
-    found = False
-    for name in sorted(set(named)):
-        try:
-            spec = importlib.util.find_spec(name.partition(".")[0])
-            places = [spec.origin or "", *(spec.submodule_search_locations or ())]
-            if any(folder in place.split(os.sep) for folder in ("site-packages", "dist-packages") for place in places):
-                found = True
-                importlib.import_module(name)
-        except Exception:
-            pass  # the program will see for itself
-    return found
+
+    def is_installed(name):
+        spec = importlib.util.find_spec(name.partition(".")[0])
+        places = [spec.origin or "", *(spec.submodule_search_locations or ())]
+        return any(folder in place.split(os.sep) for folder in ("site-packages", "dist-packages") for place in places)
+
+    def load(wanted):
+        found = False
+        for name in sorted(set(named)):
+            try:
+                # What installs packages is not for programs, and keeps ctypes in its drawers.
+                tool = name.partition(".")[0] in ("pip", "setuptools", "pkg_resources", "wheel", "_distutils_hack")
+                if not tool and is_installed(name) is wanted:
+                    found = True
+                    importlib.import_module(name)
+            except BaseException:
+                pass  # the program will see for itself
+        return found
+
+    hidden = [name for name in NATIVE if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(hidden))  # `None` there is a module that cannot be imported
+    load(False)
+    for name in hidden:
+        del sys.modules[name]
+    return load(True)
 
 
 def limit_memory(memory, packages):
@@ -193,98 +219,82 @@ def guard(sys):
     code by hand (bytecode that no compiler wrote reads past its own variables).
     """
     import _imp
-    import importlib
-    import io
+    import functools
     import os
     import types
 
-    refused = frozenset(
-        "gc.get_objects gc.get_referrers gc.get_referents sys.settrace sys.monitoring.register_callback "
-        "sys._current_frames sys._current_exceptions cpython.PyInterpreterState_New marshal.load".split()
-    )
-    native = frozenset(
-        "_ctypes _ctypes_test _cffi_backend _testcapi _testinternalcapi _testlimitedcapi _testbuffer _testclinic "
-        "_testclinic_limited _testmultiphase _testsinglephase _testexternalinspection _remote_debugging _xxtestfuzz "
-        "_interpreters _interpchannels _interpqueues _xxsubinterpreters _xxinterpchannels _xxinterpqueues".split()
-    )
+    refused = "gc.get_objects gc.get_referrers gc.get_referents sys.settrace sys.monitoring.register_callback "
+    refused += "sys._current_frames sys._current_exceptions cpython.PyInterpreterState_New marshal.load "
+    refused += "sqlite3.enable_load_extension sqlite3.load_extension "
+    # A profile function sees frames come and go. From 3.12 on it may also make them jump.
+    refused += "sys.setprofile" if sys.version_info >= (3, 12) else ""
+    refused = frozenset(refused.split())
     # Packages may have loaded them. They keep what they need; the program is told that there is none.
-    for name in [name for name in sys.modules if name.partition(".")[0] in native | {"ctypes", "cffi"}]:
+    for name in [name for name in sys.modules if name.partition(".")[0] in NATIVE | {"ctypes", "cffi"}]:
         del sys.modules[name]
     homes = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix, os.path.dirname(os.__file__)}
     homes.update(sys.path)
     homes = tuple(home.rstrip(os.sep) + os.sep for home in homes if home)
 
+    # From here on all code comes from the compiler: modules are compiled from their source, and nothing else that makes
+    # code is let through. The exception are modules that are part of the interpreter, which come by this way from 3.13
+    # on and are known by their bytes.
+    sys.pycache_prefix = os.devnull + os.sep + "nowhere"
     frozen = []
     if sys.version_info >= (3, 13):
         frozen = [bytes(_imp.find_frozen(name, withdata=True)[0]) for name in _imp._frozen_module_names()]
 
+    # The library's own sets a flag in a copy of a generator's code; its other way, for generators that are none, does
+    # without.
+    def coroutine(function):
+        @functools.wraps(function)
+        def wrapped(*args, **kwargs):
+            made = function(*args, **kwargs)
+            return types._GeneratorWrapper(made) if isinstance(made, types.GeneratorType) else made
+
+        return wrapped
+
+    types.coroutine = coroutine
+
     # A refusal shows this function's frame to whoever catches it, so all that it uses is immutable and its own argument:
-    # no name that the program could bind anew, no function whose code it could replace. Methods are those of `str`
-    # itself, because a subclass could lie. Whatever goes wrong in here is a refusal, too.
+    # no name that the program could bind anew, no function whose code it could replace. It does nothing that runs
+    # anybody else's code: no file, no frame, no object but those the interpreter made for the event. Methods are those of
+    # `str` itself, because a subclass could lie. Whatever goes wrong in here is a refusal, too.
     def hook(
         event,
         args,
         refused=refused,
-        native=native,
+        native=NATIVE,
         homes=homes,
+        frozen=frozenset(frozen),
         kind=type,
         text=str,
         sep=os.sep,
-        frame=sys._getframe,
-        open_code=io.open_code,
-        frozen=frozenset(frozen),
-        load_pyc=importlib._bootstrap_external._compile_bytecode.__code__,
-        shows_bytes=sys.version_info >= (3, 10),
-        coroutine=types.coroutine.__code__,
-        code=types.CodeType,
     ):
         if event == "import":
             name, path = args[0], args[1]
-            if kind(name) is not text or name in native:
+            # The part after the last dot decides what is initialised; a zero ends a path for the system, and not for us.
+            if kind(name) is not text or name.rpartition(".")[2] in native:
                 raise ImportError(f"{name} is refused in cofill's sandbox: native interfaces can read the verdict")
             if path is not None and (
                 kind(path) is not text
                 or ".." in path
+                or "\0" in path
                 or not path.startswith(homes)
                 or path.split(sep)[-1].split(".")[0] in native
             ):
                 raise ImportError("native modules from outside the Python installation are refused in cofill's sandbox")
         elif event == "marshal.loads" or event == "code.__new__":
-            # Code comes from the compiler, or from a file that it wrote and that nobody here can write to: the bytes
-            # must be those of the installed `.pyc` that importlib says it is loading. Pythons before 3.10 do not show
-            # the bytes, but every code object made of them, while importlib has them at hand. From 3.13 on, modules that
-            # are part of the interpreter are shown as well.
-            caller = frame(1)
-            local, data = caller.f_locals, None
-            if event == "marshal.loads":
-                data = args[0]
-            elif caller.f_code is load_pyc and not shows_bytes:
-                data = local["data"]
-            elif caller.f_code is coroutine:
-                # `types.coroutine`, and so asyncio, sets a flag in a copy of a generator's code.
-                old = local["co"]
-                if kind(old) is code and (args[0], args[3], args[6], args[7]) == (
-                    old.co_code,
-                    old.co_argcount,
-                    old.co_nlocals,
-                    old.co_stacksize,
-                ):
-                    return
-            if data in frozen:
-                return
-            if data is not None:
-                path = local["bytecode_path"]
-                if kind(path) is text and ".." not in path and path.startswith(homes):
-                    with open_code(path) as file:
-                        if file.read()[16:] == data:
-                            return
-            raise RuntimeError("code that no compiler wrote is refused in cofill's sandbox")
+            if event == "code.__new__" or args[0] not in frozen:
+                raise RuntimeError("code that no compiler wrote is refused in cofill's sandbox")
         elif event in refused or event[:7] == "ctypes.":
             raise RuntimeError(f"{event} is refused in cofill's sandbox")
 
     # `doctest` sets the trace function back to None when it is done. That is no tracing, so it does not reach the hook.
-    settrace = sys.settrace
+    settrace, setprofile = sys.settrace, sys.setprofile
     sys.settrace = lambda function: None if function is None else settrace(function)
+    if "sys.setprofile" in refused:
+        sys.setprofile = lambda function: None if function is None else setprofile(function)
     sys.addaudithook(hook)
 
 

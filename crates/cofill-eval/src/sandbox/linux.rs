@@ -259,14 +259,18 @@ impl Running {
         (self.stdin.take(), self.stdout.take())
     }
 
-    /// What no kernel limit covers: files of a directory on a real disk, and threads of a user who has no limit.
+    /// What no kernel limit covers: files of a directory on a real disk, and threads of a user who has no limit. Nothing moves
+    /// while files are counted, so a program gains nothing by making that slow.
     pub(super) fn takes_too_much(&self) -> bool {
         let pid = self.pid.as_raw_nonzero().get().unsigned_abs();
         let tasks = || task_count(pid) > self.limits.tasks;
         let files = || {
-            self.workdir
-                .as_ref()
-                .is_some_and(|workdir| workdir.exceeds(&self.limits, held::held(pid, workdir.path(), &self.limits)))
+            self.workdir.as_ref().is_some_and(|workdir| {
+                let _ = rustix::process::kill_process(self.pid, Signal::STOP);
+                let exceeds = workdir.exceeds(&self.limits, held::held(pid, workdir.path(), &self.limits));
+                let _ = rustix::process::kill_process(self.pid, Signal::CONT);
+                exceeds
+            })
         };
         (self.watch_files && files()) || (self.watch_tasks && tasks())
     }
@@ -326,7 +330,14 @@ impl Pipes {
 /// way every time.
 fn environment(inside: &CStr) -> io::Result<Vec<CString>> {
     let named = |name: &str| CString::new([name.as_bytes(), b"=", inside.to_bytes()].concat()).map_err(io::Error::from);
-    let fixed = [c"PATH=/usr/bin:/bin", c"LC_ALL=C.UTF-8", c"PYTHONUTF8=1", c"PYTHONHASHSEED=0", c"OMP_NUM_THREADS=1"];
+    let fixed = [
+        c"PATH=/usr/bin:/bin",
+        c"LC_ALL=C.UTF-8",
+        c"PYTHONUTF8=1",
+        c"PYTHONHASHSEED=0",
+        c"OMP_NUM_THREADS=1",
+        c"OPENSSL_CONF=/dev/null",
+    ];
     let mut all: Vec<CString> = fixed.into_iter().map(Into::into).collect();
     all.extend([named("HOME")?, named("TMPDIR")?]);
     Ok(all)

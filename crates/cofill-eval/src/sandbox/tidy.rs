@@ -179,6 +179,8 @@ fn is_ours(_: &fs::Metadata) -> bool {
 /// more levels than there are descriptors or than a path can name. So inner directories are moved to the top until
 /// all is flat, and opened to their owner if they were closed.
 fn remove(top: &Path) -> io::Result<()> {
+    // Names that nobody can have taken before.
+    let secret = RandomState::new().hash_one(0);
     let mut moved = 0_u64;
     loop {
         let mut empty = true;
@@ -196,7 +198,7 @@ fn remove(top: &Path) -> io::Result<()> {
                     // A directory can only be moved by those who may write to it: its `..` changes.
                     open_to_owner(&inner.path());
                     moved += 1;
-                    fs::rename(inner.path(), top.join(format!(".cofill-moved-{moved}")))?;
+                    fs::rename(inner.path(), top.join(format!(".cofill-moved-{secret:016x}-{moved}")))?;
                 } else {
                     fs::remove_file(inner.path())?;
                 }
@@ -240,6 +242,8 @@ mod tests {
             fs::rename(&outer, &inner).unwrap();
         }
         assert!(top.exceeds(&Limits::default(), Usage::default()), "deeper than a path");
+        // Names that were ours once are in nobody's way.
+        fs::create_dir_all(top.path().join(".cofill-moved-1/.cofill-moved-1/x")).unwrap();
         let path = top.path().to_path_buf();
         drop(top);
         assert!(!path.exists());

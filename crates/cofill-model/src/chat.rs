@@ -1,24 +1,21 @@
 //! A conversation as the one prompt that a chat checkpoint was trained on.
 //!
-//! The format is the checkpoint's own Jinja template, rendered by minijinja in the environment that transformers
-//! gives it: `trim_blocks` and `lstrip_blocks`, Python's string methods, `raise_exception`, the special tokens by
-//! name, and `tools` and `documents` as `none`. There is deliberately no clock (`strftime_now`): a prompt depends on
-//! its messages only. Templates write the special tokens as text, BOS included where there is one, so nothing is
-//! added afterwards.
+//! The format is the checkpoint's own Jinja template, rendered by [`jinja`](crate::jinja) in the environment that transformers
+//! gives it: `trim_blocks` and `lstrip_blocks`, Python's string methods, `raise_exception`, the special tokens by name, and
+//! `tools` and `documents` as `none`. There is deliberately no clock (`strftime_now`): a prompt depends on its messages only.
+//! Templates write the special tokens as text, BOS included where there is one, so nothing is added afterwards.
+//!
+//! A template is a stranger's program. It is read and rendered under limits (`jinja/budget.rs`), and a fault of ours in doing so
+//! is an error like any other, not the end of the process.
 
 use crate::error::{Error, Result};
+use crate::guard::roomy;
+use crate::jinja::{Template, Value};
 use crate::tokenizer::{TokenizerConfig, malformed, read};
-use minijinja::syntax::SyntaxConfig;
-use minijinja::{Environment, ErrorKind, Value, context};
-use minijinja_contrib::pycompat::unknown_method_callback;
-use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The special tokens that transformers gives a template, so far as the checkpoint has them.
 const TOKENS: [&str; 7] = ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
-
-/// The template's name in error messages.
-const NAME: &str = "chat_template";
 
 /// One turn of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,13 +33,12 @@ impl Message {
     }
 }
 
-/// Instructions a template may take: a thousand times what a long chat needs.
-const FUEL: u64 = 10_000_000;
-
 /// A checkpoint's chat format.
 #[derive(Debug)]
 pub struct ChatTemplate {
-    environment: Environment<'static>,
+    template: Template,
+    /// A token that is absent stays undefined, so that a template that needs it fails instead of losing it.
+    tokens: Vec<(&'static str, String)>,
 }
 
 impl ChatTemplate {
@@ -70,26 +66,14 @@ impl ChatTemplate {
 
     /// A template and the special tokens it may name; `path` is for messages.
     pub(crate) fn new(path: &Path, source: String, tokens: Vec<(&'static str, String)>) -> Result<Self> {
-        let mut environment = Environment::new();
-        let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
-        environment.set_syntax(syntax.map_err(|e| malformed(path, e.to_string()))?);
-        environment.set_unknown_method_callback(unknown_method_callback);
-        environment.set_fuel(Some(FUEL)); // a template that never ends is an error
-        environment.add_function("raise_exception", |message: String| -> Result<Value, minijinja::Error> {
-            Err(minijinja::Error::new(ErrorKind::InvalidOperation, message))
-        });
-        // A token that is absent stays undefined, so that a template that needs it fails instead of losing it.
-        for (name, token) in tokens {
-            environment.add_global(name, token);
-        }
-        environment.add_template_owned(NAME, source).map_err(|e| malformed(path, e.to_string()))?;
-        Ok(Self { environment })
+        let refused = |problem: String| malformed(path, format!("the chat template cannot be used: {problem}"));
+        let template = roomy(|| Template::parse(source)).map_err(refused)?;
+        Ok(Self { template: template.map_err(|problem| refused(problem.to_string()))?, tokens })
     }
 
     /// The template's own text.
-    pub(crate) fn source(&self) -> Result<String> {
-        let template = self.environment.get_template(NAME);
-        template.map(|t| t.source().to_owned()).map_err(|e| Error::Template { problem: e.to_string() })
+    pub(crate) fn source(&self) -> &str {
+        self.template.source()
     }
 
     /// The prompt for `messages`, ending with the header of the assistant's turn if `add_generation_prompt`.
@@ -99,14 +83,31 @@ impl ChatTemplate {
         if messages.is_empty() {
             return Err(Error::Template { problem: "there are no messages; give at least one".into() });
         }
-        let messages: Vec<Value> = messages
-            .iter()
-            .map(|m| Value::from(BTreeMap::from([("role", m.role.clone()), ("content", m.content.clone())])))
-            .collect();
-        let template = self.environment.get_template(NAME);
-        template
-            .and_then(|t| t.render(context! { messages, add_generation_prompt, tools => (), documents => () }))
-            .map_err(|e| Error::Template { problem: e.to_string() })
+        let failed = |problem: String| Error::Template { problem };
+        let rendered = roomy(|| self.template.render(self.variables(messages, add_generation_prompt)?));
+        rendered.map_err(failed)?.map_err(|problem| failed(problem.to_string()))
+    }
+
+    /// What transformers gives a template.
+    fn variables(
+        &self,
+        messages: &[Message],
+        add_generation_prompt: bool,
+    ) -> crate::jinja::Result<Vec<(String, Value)>> {
+        let text = |text: &str| Value::text(text);
+        let message = |message: &Message| {
+            let entries = [("role", &message.role), ("content", &message.content)];
+            Value::map(entries.map(|(key, value)| (key.into(), text(value))).to_vec())
+        };
+        let messages = Value::list(messages.iter().map(message).collect::<crate::jinja::Result<_>>()?)?;
+        let given = [
+            ("messages", messages),
+            ("add_generation_prompt", Value::Bool(add_generation_prompt)),
+            ("tools", Value::None),
+            ("documents", Value::None),
+        ];
+        let tokens = self.tokens.iter().map(|(name, token)| ((*name).into(), text(token)));
+        Ok(given.into_iter().map(|(name, value)| (name.into(), value)).chain(tokens).collect())
     }
 }
 

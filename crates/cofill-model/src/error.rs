@@ -26,6 +26,19 @@ pub enum Error {
         /// What is wrong with it.
         problem: String,
     },
+    /// A file that is larger than any of its kind.
+    #[error(
+        "`{}` has {given} bytes, but a file of this name may have at most {most}; it is damaged or no part of a checkpoint",
+        path.display()
+    )]
+    FileTooLarge {
+        /// The file.
+        path: PathBuf,
+        /// Its bytes.
+        given: u64,
+        /// The limit.
+        most: u64,
+    },
     /// An architecture or option this engine does not run.
     #[error("`{}`: {what} is `{given}`, but this engine runs {accepted}", path.display())]
     Unsupported {

@@ -1,10 +1,13 @@
 //! A checkpoint's files, wherever they are: on disk, or inside the program. Every file is read through here.
+//!
+//! A file that is read whole has a largest size, by its name. Only regular files are read: a pipe would wait for somebody to write,
+//! and a device may never end. That is asked of the opened file, so nobody can put another in its place in between.
 
 use crate::embedded::{self, OnDisk};
 use crate::error::{Error, Result};
 use memmap2::Mmap;
 use std::fs::File;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read};
 use std::ops::Deref;
 use std::path::Path;
 
@@ -25,25 +28,69 @@ impl Deref for Bytes {
     }
 }
 
-pub(crate) fn is_file(path: &Path) -> bool {
+/// Bytes that a file of this name may have: far more than any published checkpoint's, and far less than memory. Files of other
+/// names are never read whole.
+fn largest(path: &Path) -> u64 {
+    match path.file_name().and_then(std::ffi::OsStr::to_str) {
+        Some("tokenizer.json" | "vocab.json" | "merges.txt") => 32 << 20,
+        Some("model.safetensors.index.json") => 64 << 20,
+        Some("tokenizer_config.json") => 4 << 20,
+        _ => 1 << 20,
+    }
+}
+
+/// Whether there is anything of this name, if only to be refused.
+pub(crate) fn exists(path: &Path) -> bool {
     match embedded::file(path) {
         Ok(found) => found.is_some(),
-        Err(OnDisk) => path.is_file(),
+        Err(OnDisk) => path.exists(),
     }
 }
 
 /// The text of a file, or `None` if there is no such file.
 pub(crate) fn read(path: &Path) -> Result<Option<String>> {
     let malformed = |problem: String| Error::Malformed { path: path.into(), problem };
+    let unreadable = |error: std::io::Error| malformed(format!("cannot be read: {error}"));
     let bytes = match embedded::file(path) {
         Ok(found) => found.map(<[u8]>::to_vec),
-        Err(OnDisk) => match std::fs::read(path) {
-            Ok(bytes) => Some(bytes),
+        Err(OnDisk) => match open(path) {
+            Ok(file) => {
+                let most = largest(path);
+                let given = file.metadata().map_err(unreadable)?.len();
+                let mut bytes = Vec::new();
+                if given <= most {
+                    // It may grow while it is read.
+                    file.take(most + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+                }
+                let given = given.max(bytes.len() as u64);
+                if given > most {
+                    return Err(Error::FileTooLarge { path: path.into(), given, most });
+                }
+                Some(bytes)
+            }
             Err(error) if error.kind() == ErrorKind::NotFound => None,
-            Err(error) => return Err(malformed(format!("cannot be read: {error}"))),
+            Err(error) => return Err(unreadable(error)),
         },
     };
     bytes.map(String::from_utf8).transpose().map_err(|error| malformed(format!("not UTF-8: {error}")))
+}
+
+/// Opens a regular file.
+fn open(path: &Path) -> std::io::Result<File> {
+    let mut options = File::options();
+    options.read(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        // Opening a pipe would wait for its other end; regular files do not care.
+        options.custom_flags(libc::O_NONBLOCK);
+    }
+    let file = options.open(path)?;
+    match file.metadata()? {
+        it if it.is_file() => Ok(file),
+        it if it.is_dir() => Err(std::io::Error::other("it is a directory and no regular file")),
+        _ => Err(std::io::Error::other("it is a pipe or a device and no regular file")),
+    }
 }
 
 /// The text of a file that must be there.
@@ -57,7 +104,7 @@ pub(crate) fn map(path: &Path) -> Result<Bytes> {
         return found.map(Bytes::Embedded).ok_or_else(|| missing(path));
     }
     let malformed = |error: std::io::Error| Error::Malformed { path: path.into(), problem: error.to_string() };
-    let file = File::open(path).map_err(|error| match error.kind() {
+    let file = open(path).map_err(|error| match error.kind() {
         ErrorKind::NotFound => missing(path),
         _ => malformed(error),
     })?;

@@ -25,6 +25,9 @@ pub(crate) const ALIGNMENT: u64 = 32;
 /// Arrays in arrays are allowed; this many levels are more than anybody writes.
 const DEEPEST: usize = 4;
 
+/// Bytes of an array of texts: vocabularies and merges, which are copied into memory. Llama 3's have 4 MB.
+const MAX_TEXTS: usize = 64 << 20;
+
 /// An open file.
 pub(crate) struct Gguf {
     path: PathBuf,
@@ -217,6 +220,10 @@ impl Gguf {
         let Value::Array(Array { kind: Kind::String, bytes }) = value else {
             return Err(self.wrong(key, value, "an array of texts"));
         };
+        if bytes.len() > MAX_TEXTS {
+            let problem = format!("`{key}` has {} bytes of texts, but may have at most {MAX_TEXTS}", bytes.len());
+            return Err(self.malformed(problem));
+        }
         let mut header = Header { path: &self.path, bytes: &self.map[..bytes.end], at: bytes.start };
         let mut texts = Vec::new();
         while header.at < bytes.end {

@@ -159,7 +159,7 @@ impl Quantise<'_> {
             values.bool(keys::ADD_BOS, true); // for llama.cpp, whose converter says so; here nothing is added to a text
         }
         if let Some(chat) = chat {
-            values.string(keys::CHAT_TEMPLATE, &chat.source()?);
+            values.string(keys::CHAT_TEMPLATE, chat.source());
         }
         Ok((values, without_tokenizer))
     }

@@ -9,9 +9,18 @@
 //! automatic BOS, and a template that has one must not get two. It truncates and pads nothing, whatever
 //! `tokenizer.json` says. It lets no id shift in silence: the `tokenizers` library numbers added tokens by itself and
 //! only logs when that differs from the file, so every id is checked after loading.
+//!
+//! All of these files are a stranger's. `allowed.rs` says what they may consist of, `pattern.rs` which regular expressions, and
+//! `pipeline.rs` keeps the library within a time and a memory.
+
+mod allowed;
+mod fields;
+mod pattern;
+mod pipeline;
 
 use crate::error::{Error, Result};
 use crate::files;
+use crate::guard::shown;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
@@ -23,6 +32,8 @@ use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 use tokenizers::pre_tokenizers::sequence::Sequence;
 use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
 use tokenizers::{AddedToken, Model, SplitDelimiterBehavior};
+
+pub(crate) use pipeline::Pipeline;
 
 /// How Dream (and Qwen2, which it descends from) cuts text before merging.
 pub(crate) const SPLIT: &str =
@@ -38,7 +49,7 @@ const MAX_ID: u32 = 1 << 30;
 #[derive(Debug, Clone)]
 pub struct Tokenizer {
     dir: PathBuf,
-    inner: tokenizers::Tokenizer,
+    pipeline: Pipeline,
     bos: Option<u32>,
     eos: Option<u32>,
     mask: Option<u32>,
@@ -49,13 +60,13 @@ impl Tokenizer {
     /// and `tokenizer_config.json`.
     pub fn load(dir: &Path) -> Result<Self> {
         let config = TokenizerConfig::read(dir)?;
-        let inner = match read(dir, "tokenizer.json")? {
+        let pipeline = match read(dir, "tokenizer.json")? {
             Some(text) => from_json(&dir.join("tokenizer.json"), &text)?,
             None => from_vocab(dir, config.as_ref())?,
         };
-        let mut it = Self::new(dir, inner, None, None, None)?;
+        let mut it = Self::new(dir, pipeline, None, None, None)?;
         let Some(config) = config else { return Ok(it) };
-        let inner = &mut it.inner;
+        let inner = &mut it.pipeline.inner;
         add_tokens(inner, &config)?;
         let id_of = |key| match config.token(key)? {
             None => Ok(None),
@@ -73,21 +84,20 @@ impl Tokenizer {
     /// A tokenizer that neither pads nor truncates; `path` is for messages.
     pub(crate) fn new(
         path: &Path,
-        mut inner: tokenizers::Tokenizer,
+        mut pipeline: Pipeline,
         bos: Option<u32>,
         eos: Option<u32>,
         mask: Option<u32>,
     ) -> Result<Self> {
-        inner.with_padding(None);
-        inner.with_truncation(None).map_err(|e| malformed(path, e.to_string()))?;
-        Ok(Self { dir: path.to_owned(), inner, bos, eos, mask })
+        pipeline.inner.with_padding(None);
+        pipeline.inner.with_truncation(None).map_err(|e| malformed(path, e.to_string()))?;
+        Ok(Self { dir: path.to_owned(), pipeline, bos, eos, mask })
     }
 
     /// The ids of `text`. Special tokens are those that `text` spells out; none is added.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
-        let refused = |e| malformed(&self.dir, format!("the tokenizer cannot encode this text: {e}"));
-        let encoding = self.inner.encode_fast(text, false).map_err(refused)?;
-        Ok(encoding.get_ids().to_vec())
+        let refused = |e: String| malformed(&self.dir, format!("the tokenizer cannot encode this text: {e}"));
+        self.pipeline.encode(text).map_err(refused)
     }
 
     /// The text of `ids`, without the special tokens if `skip_special`.
@@ -97,25 +107,25 @@ impl Tokenizer {
     /// answer should not change because of a column that means nothing. [`piece`](Self::piece) makes it visible.
     /// Bytes that are not UTF-8 become U+FFFD.
     pub fn decode(&self, ids: &[u32], skip_special: bool) -> Result<String> {
-        let refused = |e| malformed(&self.dir, format!("the tokenizer cannot decode these ids: {e}"));
-        self.inner.decode(ids, skip_special).map_err(refused)
+        let refused = |e: String| malformed(&self.dir, format!("the tokenizer cannot decode these ids: {e}"));
+        self.pipeline.decode(ids, skip_special).map_err(refused)
     }
 
     /// One token for display: its text, a special token's name, or `<|id N|>` for an id without a token.
     pub fn piece(&self, id: u32) -> String {
         let nameless = || format!("<|id {id}|>");
-        if let Some(added) = self.inner.get_added_vocabulary().get_added_tokens_decoder().get(&id) {
+        if let Some(added) = self.pipeline.inner.get_added_vocabulary().get_added_tokens_decoder().get(&id) {
             return added.content.clone();
         }
-        match self.inner.id_to_token(id) {
-            Some(_) => self.inner.decode(&[id], false).unwrap_or_else(|_| nameless()),
+        match self.pipeline.inner.id_to_token(id) {
+            Some(_) => self.pipeline.decode(&[id], false).unwrap_or_else(|_| nameless()),
             None => nameless(),
         }
     }
 
     /// The id of the token that is written exactly so in the vocabulary.
     pub fn token_id(&self, text: &str) -> Option<u32> {
-        self.inner.token_to_id(text)
+        self.pipeline.inner.token_to_id(text)
     }
 
     /// The folder or file it came from.
@@ -130,17 +140,17 @@ impl Tokenizer {
 
     /// Every token and its id.
     pub(crate) fn vocab(&self) -> HashMap<String, u32> {
-        self.inner.get_vocab(true)
+        self.pipeline.inner.get_vocab(true)
     }
 
     /// The added tokens, by id.
     pub(crate) fn added(&self) -> HashMap<u32, AddedToken> {
-        self.inner.get_added_tokens_decoder().into_iter().collect()
+        self.pipeline.inner.get_added_tokens_decoder().into_iter().collect()
     }
 
     /// As one `tokenizer.json`, whatever files it came from.
     pub(crate) fn json(&self) -> Result<String> {
-        self.inner.to_string(false).map_err(|e| malformed(&self.dir, e.to_string()))
+        self.pipeline.inner.to_string(false).map_err(|e| malformed(&self.dir, e.to_string()))
     }
 
     /// `bos_token` of `tokenizer_config.json`.
@@ -173,7 +183,9 @@ impl Tokenizer {
             Some(given) if given != id => {
                 Err(Error::OtherMask { path: self.names(), token: self.piece(given), given, id })
             }
-            None if self.inner.id_to_token(id).is_none() => Err(Error::NoMaskToken { path: self.dir.clone(), id }),
+            None if self.pipeline.inner.id_to_token(id).is_none() => {
+                Err(Error::NoMaskToken { path: self.dir.clone(), id })
+            }
             _ => Ok(()),
         }
     }
@@ -217,6 +229,7 @@ impl TokenizerConfig {
         if let Some((id, _)) = added.iter().find(|(_, token)| token.content.is_empty()) {
             return Err(malformed(&self.path, format!("`added_tokens_decoder` gives id {id} no text")));
         }
+        allowed::check_added(&self.path, added.values().map(|token| token.content.as_str()))?;
         if let Some(id) = added.keys().find(|id| **id > MAX_ID) {
             return Err(malformed(&self.path, format!("`added_tokens_decoder` has id {id}, but ids end at {MAX_ID}")));
         }
@@ -259,36 +272,38 @@ fn add_tokens(inner: &mut tokenizers::Tokenizer, config: &TokenizerConfig) -> Re
 }
 
 /// `tokenizer.json`, after checking what the library would panic at or pass over.
-pub(crate) fn from_json(path: &Path, text: &str) -> Result<tokenizers::Tokenizer> {
-    let json: Value = serde_json::from_str(text).map_err(|e| malformed(path, e.to_string()))?;
-    let model = &json["model"];
-    if let Some(vocab) = model["vocab"].as_object() {
-        let vocab = Vocab::deserialize(vocab).map_err(|e| malformed(path, format!("`model.vocab`: {e}")))?;
-        check_vocab(path, &vocab)?;
-        let prefix = model["continuing_subword_prefix"].as_str().unwrap_or_default();
-        for (i, merge) in model["merges"].as_array().into_iter().flatten().enumerate() {
-            let pair = match merge {
-                Value::String(line) => line.split_once(' '),
-                pair => pair[0].as_str().zip(pair[1].as_str()),
-            };
-            let whole = pair.and_then(|(a, b)| Some([a, b.strip_prefix(prefix)?].concat()));
-            let parts_known = pair.is_some_and(|(a, b)| vocab.contains_key(a) && vocab.contains_key(b));
-            if !parts_known || !whole.is_some_and(|whole| vocab.contains_key(&whole)) {
-                let problem = format!("`model.merges[{i}]` is `{merge}`, which is no pair of tokens that form a token");
-                return Err(malformed(path, problem));
-            }
-        }
-    }
-    let inner = tokenizers::Tokenizer::from_bytes(text).map_err(|e| malformed(path, e.to_string()))?;
+pub(crate) fn from_json(path: &Path, text: &str) -> Result<Pipeline> {
+    let (pipeline, json) = Pipeline::from_json(path, text)?;
     for token in json["added_tokens"].as_array().into_iter().flatten() {
         let (id, content) = (token["id"].as_u64().unwrap_or_default(), token["content"].as_str().unwrap_or_default());
-        check_id(&inner, path, u32::try_from(id).unwrap_or(u32::MAX), content)?;
+        check_id(&pipeline.inner, path, u32::try_from(id).unwrap_or(u32::MAX), content)?;
     }
-    Ok(inner)
+    Ok(pipeline)
+}
+
+/// That every token has an id of its own, and that every merge forms a token.
+fn check_model(path: &Path, model: &Value) -> Result<()> {
+    let vocab = Vocab::deserialize(&model["vocab"]).map_err(|e| malformed(path, format!("`model.vocab`: {e}")))?;
+    check_vocab(path, &vocab)?;
+    let prefix = model["continuing_subword_prefix"].as_str().unwrap_or_default();
+    for (i, merge) in model["merges"].as_array().into_iter().flatten().enumerate() {
+        let pair = match merge {
+            Value::String(line) => line.split_once(' '),
+            pair => pair[0].as_str().zip(pair[1].as_str()),
+        };
+        let whole = pair.and_then(|(a, b)| Some([a, b.strip_prefix(prefix)?].concat()));
+        let parts_known = pair.is_some_and(|(a, b)| vocab.contains_key(a) && vocab.contains_key(b));
+        if !parts_known || !whole.is_some_and(|whole| vocab.contains_key(&whole)) {
+            let merge = shown(&merge.to_string());
+            let problem = format!("`model.merges[{i}]` is `{merge}`, which is no pair of tokens that form a token");
+            return Err(malformed(path, problem));
+        }
+    }
+    Ok(())
 }
 
 /// Dream's tokenizer from the files of its slow class.
-fn from_vocab(dir: &Path, config: Option<&TokenizerConfig>) -> Result<tokenizers::Tokenizer> {
+fn from_vocab(dir: &Path, config: Option<&TokenizerConfig>) -> Result<Pipeline> {
     let (vocab_path, merges_path) = (dir.join("vocab.json"), dir.join("merges.txt"));
     let either = "the tokenizer (`tokenizer.json`, or `vocab.json` with `merges.txt` and `tokenizer_config.json`)";
     let vocab = read(dir, "vocab.json")?.ok_or_else(|| missing(dir, either))?;
@@ -303,6 +318,7 @@ fn from_vocab(dir: &Path, config: Option<&TokenizerConfig>) -> Result<tokenizers
         return Err(malformed(&config.path, problem));
     }
 
+    allowed::check_size(&vocab_path, &vocab)?;
     let mut vocab: Vocab = serde_json::from_str(&vocab)
         .map_err(|e| malformed(&vocab_path, format!("expected an object of tokens and their ids: {e}")))?;
     check_vocab(&vocab_path, &vocab)?;
@@ -322,6 +338,7 @@ fn from_vocab(dir: &Path, config: Option<&TokenizerConfig>) -> Result<tokenizers
     check_vocab(&config.path, &vocab)?;
 
     byte_level_bpe(vocab, merges, SPLIT, true)
+        .map(Pipeline::ours)
         .map_err(|e| malformed(dir, format!("the tokenizer cannot be built: {e}")))
 }
 

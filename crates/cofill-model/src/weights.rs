@@ -18,6 +18,9 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// Bytes of a safetensors header, as the format's own library has it: some 500,000 tensors.
+const MAX_HEADER: usize = 100_000_000;
+
 /// The tensors of a checkpoint, by name.
 pub struct Weights {
     path: PathBuf,
@@ -74,7 +77,7 @@ impl Weights {
     fn folder(dir: &Path) -> Result<Weights> {
         let (mut files, mut file_of): (Vec<Shard>, HashMap<String, usize>) = Default::default();
         let (single, index) = (dir.join("model.safetensors"), dir.join("model.safetensors.index.json"));
-        if files::is_file(&index) {
+        if files::exists(&index) {
             for (name, file) in read_index(&index)? {
                 let path = dir.join(&file);
                 let known = files.iter().position(|shard| shard.path == path);
@@ -90,7 +93,7 @@ impl Weights {
                 }
                 file_of.insert(name, at);
             }
-        } else if files::is_file(&single) {
+        } else if files::exists(&single) {
             let shard = Shard::open(&single)?;
             file_of = shard.header.tensors().into_keys().map(|name| (name, 0)).collect();
             files.push(shard);
@@ -176,6 +179,15 @@ impl Weights {
         }
     }
 
+    /// The names of all tensors, in no order. Random weights have whatever is asked for, and so no list.
+    pub(crate) fn names(&self) -> Box<dyn Iterator<Item = &str> + '_> {
+        match &self.source {
+            Source::Folder { file_of, .. } => Box::new(file_of.keys().map(String::as_str)),
+            Source::Gguf { file, .. } => Box::new(file.tensors().iter().map(|info| info.name.as_str())),
+            Source::Random { .. } => Box::new(std::iter::empty()),
+        }
+    }
+
     /// Every tensor there is, by name.
     pub(crate) fn list(&self) -> Vec<TensorInfo> {
         let mut list: Vec<TensorInfo> = match &self.source {
@@ -197,7 +209,7 @@ impl Weights {
             }
             Source::Random { .. } => Vec::new(), // it has whatever is asked for
         };
-        list.sort_by(|a, b| a.name.cmp(&b.name));
+        list.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         list
     }
 
@@ -275,10 +287,15 @@ impl Shard {
         let json = length.and_then(|length| rest.get(..length));
         let json =
             json.ok_or_else(|| malformed("not a safetensors file: its header is longer than the file".into()))?;
+        if json.len() > MAX_HEADER {
+            let problem = format!("its header has {} bytes, but may have at most {MAX_HEADER}", json.len());
+            return Err(malformed(format!("not a safetensors file: {problem}")));
+        }
         let header: Metadata =
             serde_json::from_slice(json).map_err(|error| malformed(format!("not a safetensors file: {error}")))?;
         let data = size_of::<u64>() + json.len();
-        let end = header.tensors().values().map(|info| info.data_offsets.1).max().unwrap_or(0).saturating_add(data);
+        // The library has checked that tensors follow each other without gaps.
+        let end = header.data_len().saturating_add(data);
         if end != map.len() {
             let damage = if end > map.len() { "truncated" } else { "damaged" };
             return Err(malformed(format!("{damage}: {} bytes, but its tensors end at {end}", map.len())));

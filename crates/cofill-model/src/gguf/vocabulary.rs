@@ -7,7 +7,7 @@
 use super::{Gguf, keys};
 use crate::chat::ChatTemplate;
 use crate::error::{Error, Result};
-use crate::tokenizer::{self, Tokenizer};
+use crate::tokenizer::{self, Pipeline, Tokenizer};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use tokenizers::AddedToken;
@@ -48,16 +48,19 @@ const UNUSED: i64 = 5;
 impl Gguf {
     /// The file's tokenizer.
     pub(crate) fn tokenizer(&self) -> Result<Tokenizer> {
-        let inner = match self.string(keys::TOKENIZER_JSON)? {
+        let pipeline = match self.string(keys::TOKENIZER_JSON)? {
             Some(json) => tokenizer::from_json(self.path(), json)?,
-            None => self.byte_level()?,
+            None => Pipeline::ours(self.byte_level()?),
         };
         let [bos, eos, mask] = [keys::BOS_ID, keys::EOS_ID, keys::MASK_ID].map(|key| self.id_or_none(key));
-        Tokenizer::new(self.path(), inner, bos?, eos?, mask?)
+        Tokenizer::new(self.path(), pipeline, bos?, eos?, mask?)
     }
 
     fn byte_level(&self) -> Result<tokenizers::Tokenizer> {
         let model = self.required(keys::TOKENIZER, Gguf::string)?;
+        if model == NO_TOKENIZER {
+            return Err(Error::Missing { path: self.path().into(), what: "the tokenizer".into() });
+        }
         if model != BYTE_LEVEL {
             let accepted = format!("`{BYTE_LEVEL}`, or `{}`", keys::TOKENIZER_JSON);
             return Err(self.unsupported(keys::TOKENIZER, model, &accepted));

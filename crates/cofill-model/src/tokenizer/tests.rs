@@ -211,7 +211,7 @@ fn bad_configs() {
 #[test]
 fn bad_tokenizer_jsons() {
     let file = "tokenizer.json";
-    refused(fast(&json!("text"), None), file, "struct Tokenizer");
+    refused(fast(&json!("text"), None), file, "must be a JSON object");
     refused(fast(&bpe(&json!([["a", "b"]])), None), file, "`model.merges[0]`"); // the library panics here
     refused(fast(&bpe(&json!(["a"])), None), file, "`model.merges[0]`");
     let with = |pointer: &str, value: Value| {

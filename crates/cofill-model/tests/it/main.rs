@@ -16,6 +16,9 @@ mod qwen;
 // Tokenizers and chat templates.
 mod tokenizer;
 
+// The language of chat templates.
+mod jinja;
+
 // Whole decodes, step by step, as the reference decoders made them.
 mod trajectories;
 
@@ -27,6 +30,13 @@ mod qwen_faults;
 
 // Anything at all as a config, an index or a header: refused or loaded, never a panic.
 mod fuzz;
+
+// Pipes, devices and endless files in the place of a checkpoint's files.
+mod strange_files;
+
+// What a stranger may ship: hostile chat templates and tokenizers, as written down and as mutated.
+mod hostile;
+mod mutate;
 
 // Batches, threads and file layouts change no bit; asking for other rows changes only the order of sums.
 mod invariance;

@@ -12,6 +12,7 @@ use anstyle::{AnsiColor, Style};
 use cofill::{Canvas, SamplerSpec, Schedule, TokenId};
 use cofill_eval::diagnose::explain::{Deferred, Explained, Explanation, explain};
 use cofill_eval::output::{self, Output};
+use cofill_model::printable;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -124,7 +125,7 @@ impl Story<'_> {
     fn piece(&self, token: TokenId) -> String {
         match token == self.canvas.mask_id() {
             true => MASK.into(),
-            false => self.model.piece(token).replace('\n', BREAK).replace(END.0, END.1),
+            false => printable(&self.model.piece(token).replace('\n', BREAK).replace(END.0, END.1)).into_owned(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! How a command fails: the request was wrong, or the run was.
 
+use crate::show::lines;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -58,13 +59,13 @@ fn with_causes(error: &anyhow::Error) -> String {
 pub(crate) fn error_line(message: &str) {
     let red = anstyle::AnsiColor::Red.on_default().bold();
     // Nobody is left to tell when stderr is gone.
-    let _ = writeln!(anstream::stderr(), "{red}error:{red:#} {message}");
+    let _ = writeln!(anstream::stderr(), "{red}error:{red:#} {}", lines(message));
 }
 
 /// `warning: ...` on stderr.
 pub(crate) fn warning_line(message: &str) {
     let yellow = anstyle::AnsiColor::Yellow.on_default().bold();
-    let _ = writeln!(anstream::stderr(), "{yellow}warning:{yellow:#} {message}");
+    let _ = writeln!(anstream::stderr(), "{yellow}warning:{yellow:#} {}", lines(message));
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

@@ -6,7 +6,7 @@ use crate::fail::{Done, Fail, warning_line};
 use crate::model::{DEFAULT, KeepArgs, Model, NAMES, spelling};
 use crate::output::{ForceArgs, failed, refused};
 use crate::progress::Progress;
-use crate::show::{Show, count};
+use crate::show::{Show, count, lines};
 use crate::tiny::{Judged, Question};
 use anyhow::Context;
 use cofill::trace::{End, Header, TraceWriter, VERSION};
@@ -14,7 +14,7 @@ use cofill::{Canvas, Decode, Finish, Proposal, SamplerSpec, Schedule, Step, Styl
 use cofill_eval::output::{self, Output};
 use serde::Serialize;
 use std::fmt;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -247,6 +247,8 @@ fn report(args: &Args, model: &Model, outcome: &Outcome) -> Done {
         };
         writeln!(out, "{}", serde_json::to_string(&answer)?)?;
     } else {
+        // A file or a program gets the text as it is; a terminal, only what it shows.
+        let text = if out.is_terminal() { lines(&text) } else { text };
         writeln!(out, "{text}")?;
     }
     let _ = writeln!(

@@ -5,6 +5,7 @@ use crate::fail::{Done, Fail};
 use crate::model::{DEFAULT, KeepArgs, Model, NAMES};
 use anyhow::Context;
 use cofill::{Layers, Proposal, Query, TokenId};
+use cofill_model::printable;
 use serde::Serialize;
 use std::io::Write;
 use std::process::ExitCode;
@@ -119,6 +120,7 @@ pub(crate) fn run(args: &Args) -> Done {
             let most = others.max_by(|a, b| a.1.total_cmp(b.1));
             let most = most.map_or_else(String::new, |(other, share)| format!("{other} ({share:.4})"));
             let text = model.piece(token);
+            let text = printable(&text);
             writeln!(out, "{position:>8}  {token:>7}  {confidence:>10.6}  {entropy:>7.4}  {most:<22}  {text}")?;
         }
     }

@@ -4,6 +4,7 @@
 
 use crate::show::live;
 use cofill_eval::results::Totals;
+use cofill_model::printable;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 use std::time::Duration;
 
@@ -63,7 +64,7 @@ impl Progress {
     pub(crate) fn tensor(&self, name: &str, i: usize, n: usize) {
         self.bar.set_length(n as u64);
         self.bar.set_position(i as u64);
-        self.bar.set_message(name.to_owned());
+        self.bar.set_message(printable(name).into_owned());
     }
 
     fn new(bar: ProgressBar, template: &str, message: String) -> Progress {

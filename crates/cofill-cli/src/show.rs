@@ -4,6 +4,7 @@
 //! lines of its own, is redrawn in place instead. It goes to stderr, because the answer goes to stdout.
 
 use cofill::{Canvas, Step};
+use cofill_model::printable;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
@@ -52,7 +53,7 @@ impl Show {
     pub(crate) fn new(canvas: &Canvas, pieces: &[String], spelling: Spelling) -> Show {
         let cell = |(position, text): (usize, &String)| match canvas.is_masked(position) {
             true => Cell { text: "_".into(), state: State::Masked },
-            false => Cell { text: text.clone(), state: State::Fixed },
+            false => Cell { text: lines(text), state: State::Fixed },
         };
         let cells = pieces.iter().enumerate().map(cell).collect();
         Show { cells, spelling, live: live(), drawn: 0, nfe: 0 }
@@ -68,7 +69,7 @@ impl Show {
         for (commit, text) in step.commits.iter().zip(pieces) {
             let state = State::Committed { confidence: commit.confidence, new: true };
             let text = if text == END.0 { END.1 } else { text };
-            self.cells[commit.position] = Cell { text: text.into(), state };
+            self.cells[commit.position] = Cell { text: lines(text), state };
         }
         for &position in &step.remasked {
             self.cells[position] = Cell { text: "_".into(), state: State::Masked };
@@ -168,6 +169,12 @@ impl Show {
 pub(crate) fn live() -> bool {
     let colour = anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
     std::io::stderr().is_terminal() && colour
+}
+
+/// A text from a model or its files with its line breaks and tabs, and nothing else that would drive a terminal.
+pub(crate) fn lines(text: &str) -> String {
+    let line = |line: &str| line.split('\t').map(printable).collect::<Vec<_>>().join("\t");
+    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// Columns and rows.

@@ -4,7 +4,7 @@ use crate::checkpoint::Checkpoint;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::matrix::{Precision, rearranged};
-use crate::plan::{Need, Role, needs, problems, product, superfluous, tied_head};
+use crate::plan::{Need, Role, needs, problems_of, product, superfluous, tied_head};
 use crate::stored::TYPES;
 use crate::weights::TensorInfo;
 use std::collections::{BTreeMap, HashMap};
@@ -47,19 +47,24 @@ pub struct Memory {
 }
 
 impl Inspection {
+    /// Whether everything that is there can be used. A checkpoint without a tokenizer or a template is as sound as one with.
+    pub fn is_sound(&self) -> bool {
+        let tokenizer = matches!(self.tokenizer, Ok(()) | Err(Error::Missing { .. }));
+        self.problems.is_empty() && tokenizer && self.chat.is_ok()
+    }
+
     /// Reads the headers of a checkpoint.
     pub fn of(checkpoint: &Checkpoint) -> Result<Inspection> {
         let (config, weights) = (checkpoint.config()?, checkpoint.weights()?);
         let needs = needs(&config, &weights)?;
         let tensors: Vec<TensorInfo> = weights.list();
-        let by_name: HashMap<&str, &TensorInfo> = tensors.iter().map(|listed| (&*listed.name, listed)).collect();
         let mut stored: BTreeMap<String, (usize, u64)> = BTreeMap::new();
         for TensorInfo { dtype, shape, .. } in &tensors {
             let entry = stored.entry(dtype.clone()).or_default();
             *entry = (entry.0 + 1, entry.1.saturating_add(product(shape)));
         }
-        let superfluous = superfluous(&weights, &needs);
-        let problems = problems(&config, &weights)?.iter().map(Error::to_string).collect();
+        let superfluous = superfluous(tensors.iter().map(|listed| &*listed.name), &needs);
+        let problems = problems_of(&config, &weights, &needs, &superfluous).iter().map(Error::to_string).collect();
 
         let tied = config.tied.then(|| tied_head(&config, weights.layout()));
         let at: Vec<(Precision, u64)> = Precision::all()
@@ -71,7 +76,11 @@ impl Inspection {
             .collect();
         let default = match weights.precision() {
             Some(precision) => at.iter().find(|(other, _)| *other == precision).map_or(0, |(_, bytes)| *bytes),
-            None => total(needs.iter().filter_map(|need| as_stored(need, by_name.get(&*need.name)?, config.tied))),
+            None => {
+                let by_name: HashMap<&str, &TensorInfo> =
+                    tensors.iter().map(|listed| (&*listed.name, listed)).collect();
+                total(needs.iter().filter_map(|need| as_stored(need, by_name.get(&*need.name)?, config.tied)))
+            }
         };
         let matrices = needs.iter().chain(&tied).filter(|need| matches!(need.role, Role::Matrix | Role::Head));
         let copy = |need: &Need| rearranged(need.dtype(Precision::Q4K), need.bytes(Precision::Q4K));

@@ -74,7 +74,7 @@ pub(crate) fn product(shape: &[usize]) -> u64 {
 /// Every tensor of an architecture, by the names of the checkpoint's own layout. A tied head is not among them.
 pub(crate) fn needs(config: &Config, weights: &Weights) -> Result<Vec<Need>> {
     // A list as long as a damaged number of layers would be is no help to anybody.
-    let n = weights.list().len();
+    let n = weights.names().count();
     if config.layers > n {
         let what = format!("most of {} layers (there are {n} tensors)", config.layers);
         return Err(Error::Missing { path: weights.path().into(), what });
@@ -131,23 +131,30 @@ pub(crate) fn problems(config: &Config, weights: &Weights) -> Result<Vec<Error>>
         return Ok(Vec::new()); // it has whatever is asked for
     }
     let needs = needs(config, weights)?;
+    Ok(problems_of(config, weights, &needs, &superfluous(weights.names(), &needs)))
+}
+
+/// The same, for whoever knows already what is needed and what is superfluous.
+pub(crate) fn problems_of(config: &Config, weights: &Weights, needs: &[Need], superfluous: &[String]) -> Vec<Error> {
     let mut problems: Vec<Error> =
         needs.iter().filter_map(|need| weights.find(&need.name, &need.shape).err()).collect();
-    let names = superfluous(weights, &needs);
-    let mut names = names.into_iter().filter(|name| !harmless(config, weights.layout(), name));
+    let mut names = superfluous.iter().filter(|name| !harmless(config, weights.layout(), name));
     if let Some(name) = names.next() {
-        problems.push(Error::Superfluous { path: weights.path().into(), name, more: names.count() });
+        let (path, name) = (weights.path().into(), name.clone());
+        problems.push(Error::Superfluous { path, name, more: names.count() });
     }
     if config.tied {
         problems.extend(check_tied(config, weights).err());
     }
-    Ok(problems)
+    problems
 }
 
-/// Tensors that the architecture does not need.
-pub(crate) fn superfluous(weights: &Weights, needs: &[Need]) -> Vec<String> {
+/// Tensors that the architecture does not need, by name.
+pub(crate) fn superfluous<'a>(names: impl Iterator<Item = &'a str>, needs: &[Need]) -> Vec<String> {
     let wanted: HashSet<&str> = needs.iter().map(|need| &*need.name).collect();
-    weights.list().into_iter().map(|listed| listed.name).filter(|name| !wanted.contains(name.as_str())).collect()
+    let mut names: Vec<String> = names.filter(|name| !wanted.contains(name)).map(str::to_owned).collect();
+    names.sort_unstable();
+    names
 }
 
 /// Rotation frequencies follow from the configuration, and a stored head may repeat the embedding it is tied to.

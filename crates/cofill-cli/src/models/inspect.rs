@@ -3,13 +3,13 @@
 use super::size;
 use crate::fail::Done;
 use crate::show::count;
-use cofill_model::{Checkpoint, Inspection, Precision};
+use cofill_model::{Checkpoint, Inspection, Precision, printable};
 use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Show what a checkpoint is and the memory it takes, without reading its weights. Exit code 1 when it cannot be loaded.
+/// Show what a checkpoint is and the memory it takes, without reading its weights. Exit code 1 when it cannot be loaded, or its tokenizer or chat template is broken.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// A folder in Hugging Face layout or a .gguf file.
@@ -22,6 +22,9 @@ pub(crate) struct Args {
     json: bool,
 }
 
+/// Superfluous tensors that people are shown.
+const MOST_NAMES: usize = 40;
+
 pub(crate) fn run(args: &Args) -> Done {
     let checkpoint = Checkpoint::open(&args.path)?;
     let it = Inspection::of(&checkpoint)?;
@@ -30,7 +33,7 @@ pub(crate) fn run(args: &Args) -> Done {
         true => writeln!(out, "{}", object(args, &checkpoint, &it))?,
         false => out.write_all(table(args, &checkpoint, &it).as_bytes())?,
     }
-    Ok(if it.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if it.is_sound() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn object(args: &Args, checkpoint: &Checkpoint, it: &Inspection) -> Value {
@@ -142,8 +145,11 @@ fn table(args: &Args, checkpoint: &Checkpoint, it: &Inspection) -> String {
     for (i, problem) in it.problems.iter().enumerate() {
         say(if i == 0 { "PROBLEMS" } else { "" }, problem.clone());
     }
-    for (i, name) in it.superfluous.iter().enumerate() {
+    for (i, name) in it.superfluous.iter().take(MOST_NAMES).enumerate() {
         say(if i == 0 { "superfluous" } else { "" }, name.clone());
+    }
+    if it.superfluous.len() > MOST_NAMES {
+        say("", format!("and {} more; --json lists them all", it.superfluous.len() - MOST_NAMES));
     }
     if it.problems.is_empty() {
         let rest = match it.superfluous.len() {
@@ -153,12 +159,13 @@ fn table(args: &Args, checkpoint: &Checkpoint, it: &Inspection) -> String {
         say("complete", format!("every tensor is there in its shape, and {rest}"));
     }
     let width = lines.iter().map(|(what, _)| what.len()).max().unwrap_or(0);
-    let mut text: String = lines.iter().map(|(what, text)| format!("{what:<width$}  {text}\n")).collect();
+    let mut text: String = lines.iter().map(|(what, text)| format!("{what:<width$}  {}\n", printable(text))).collect();
     if args.tensors {
-        let width = it.tensors.iter().map(|tensor| tensor.name.len()).max().unwrap_or(0);
+        let width = it.tensors.iter().map(|tensor| printable(&tensor.name).len()).max().unwrap_or(0);
         text.push('\n');
         for tensor in &it.tensors {
-            text += &format!("{:<width$}  {:<5}  {:?}\n", tensor.name, tensor.dtype, tensor.shape);
+            let name = printable(&tensor.name);
+            text += &format!("{name:<width$}  {:<5}  {:?}\n", tensor.dtype, tensor.shape);
         }
     }
     text

@@ -6,7 +6,7 @@ use crate::output::{ForceArgs, failed, refused};
 use crate::progress::Progress;
 use crate::show::count;
 use cofill_eval::output::Output;
-use cofill_model::{Checkpoint, Precision, Quantise};
+use cofill_model::{Checkpoint, Precision, Quantise, printable};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Args) -> Done {
         let n = count(written.stayed_f16.len(), "tensor");
         writeln!(out, "{n} stayed f16, because their width does not fit the blocks of {}:", args.dtype)?;
         for name in &written.stayed_f16 {
-            writeln!(out, "  {name}")?;
+            writeln!(out, "  {}", printable(name))?;
         }
     }
     if let Some(why) = &written.without_tokenizer {

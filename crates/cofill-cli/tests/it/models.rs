@@ -147,6 +147,49 @@ fn inspect_finds_what_is_missing_and_what_is_too_much() {
 }
 
 #[test]
+fn inspect_fails_with_a_broken_tokenizer_or_template_and_shows_the_rest() {
+    let folder = Folder::new("models-broken-tokenizer");
+    for (file, text, words) in [
+        ("tokenizer.json", "{}", ["tokenizer", "`model` is null"]),
+        ("chat_template.jinja", "{% for %}", ["chat template", "unusable"]),
+    ] {
+        std::fs::write(folder.join(file), text).unwrap();
+        let ran = models(&["inspect", &folder.name()]);
+        assert_eq!(ran.code, 1, "{ran}");
+        for words in words.into_iter().chain(["every tensor is there", "vocabulary", "memory"]) {
+            assert!(ran.stdout.contains(words), "no `{words}` in {ran}");
+        }
+        assert_eq!(models(&["inspect", &folder.name(), "--json"]).code, 1);
+        std::fs::remove_file(folder.join(file)).unwrap();
+    }
+    assert_eq!(models(&["inspect", &folder.name()]).code, 0, "to have neither is fine");
+}
+
+#[test]
+fn what_files_say_cannot_drive_a_terminal() {
+    let folder = Folder::new("models-escapes");
+    let bytes = std::fs::read(folder.join("model.safetensors")).unwrap();
+    // Names in the header are JSON: an escape there is a control character once it is read.
+    let (name, hostile) = ("model.transformer.wte.weight", r"model.\u001b[2J\u202ewte.weight");
+    let text = String::from_utf8_lossy(&bytes[8..]).find(name).map(|at| at + 8).unwrap();
+    let header = u64::from_le_bytes(bytes[..8].try_into().unwrap()) + (hostile.len() - name.len()) as u64;
+    let rest = [&bytes[8..text], hostile.as_bytes(), &bytes[text + name.len()..]].concat();
+    std::fs::write(folder.join("model.safetensors"), [&header.to_le_bytes()[..], &rest].concat()).unwrap();
+    let drives = |text: &str| text.contains(['\u{1b}', '\u{202e}']);
+    for more in [&[][..], &["--tensors"]] {
+        let ran = models(&[&["inspect", &folder.name()], more].concat());
+        assert_eq!(ran.code, 1, "{ran}");
+        assert!(ran.stdout.contains(r"model.\u{1b}[2J\u{202e}wte.weight") && !drives(&ran.stdout), "{ran}");
+    }
+    // Errors name the tensor too.
+    let ran = models(&["verify", &folder.name(), "--golden", &path(&folder.join("model.safetensors"))]);
+    assert!(ran.code == 2 && !drives(&ran.stderr), "{ran}");
+    std::fs::write(folder.join("chat_template.jinja"), "{{ 'a' | \u{1b}[31m }}").unwrap();
+    let ran = models(&["inspect", &folder.name()]);
+    assert!(ran.code == 1 && !drives(&ran.stdout), "{ran}");
+}
+
+#[test]
 fn quantise_writes_a_file_that_answers_alike() {
     let folder = Folder::new("models-quantise");
     let out = path(&folder.join("out.gguf"));

@@ -95,7 +95,7 @@ impl Weights {
             }
         } else if files::exists(&single) {
             let shard = Shard::open(&single)?;
-            file_of = shard.header.tensors().into_keys().map(|name| (name, 0)).collect();
+            file_of = shard.header.offset_keys().into_iter().map(|name| (name, 0)).collect();
             files.push(shard);
         } else {
             let what = "`model.safetensors` or `model.safetensors.index.json`".into();

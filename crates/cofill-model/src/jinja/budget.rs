@@ -53,6 +53,11 @@ impl Budget {
         self.work(n as u64 / 32 + 1)
     }
 
+    /// Pays for looking through `n` names for one, each of which may be as long and end differently.
+    pub(super) fn search(&mut self, n: usize, name: &str) -> Result<()> {
+        self.work((n as u64).saturating_mul(name.len() as u64 / 32 + 1) / 4)
+    }
+
     /// Pays for a text of `n` bytes that is about to be made, and for writing it.
     pub(super) fn make(&mut self, n: u64) -> Result<()> {
         let most = self.most[1];

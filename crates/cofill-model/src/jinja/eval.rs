@@ -192,7 +192,7 @@ impl Machine {
 
     /// The value is paid for already, and a frame has no more names than the source.
     fn store(&mut self, name: &Arc<str>, value: Value) -> Result<()> {
-        self.budget.work(2)?;
+        self.budget.search(8, name)?;
         if let Some(frame) = self.frames.last_mut() {
             frame.insert(name.clone(), value);
         }
@@ -201,7 +201,7 @@ impl Machine {
 
     fn lookup(&mut self, name: &str) -> Result<Value> {
         let own = self.frames.get(self.base.max(2)..).unwrap_or_default();
-        self.budget.work(own.len() as u64)?;
+        self.budget.search(4 * own.len() + 4, name)?;
         let shared = self.frames.iter().take(2);
         let found = own.iter().rev().chain(shared.rev()).find_map(|frame| frame.get(name));
         Ok(found.cloned().unwrap_or(Value::Undefined))
@@ -304,7 +304,7 @@ impl Machine {
                 return Err(Problem::new("keys of a map must be texts"));
             };
             let value = self.eval(value)?;
-            self.budget.work(made.len() as u64 / 8)?;
+            self.budget.search(made.len(), &key)?;
             match made.iter_mut().find(|(known, _)| *known == key) {
                 Some(known) => known.1 = value,
                 None => made.push((key, value)),
@@ -356,6 +356,9 @@ impl Machine {
     }
 
     fn call_macro(&mut self, it: &Macro, given: Given) -> Result<Value> {
+        // Every parameter is looked for among the named arguments.
+        let n = it.parameters.len().saturating_mul(given.named.len() + 1);
+        self.budget.search(n, "")?;
         let name = shortened(&it.name);
         if given.positional.len() > it.parameters.len() {
             let (n, most) = (given.positional.len(), it.parameters.len());

@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub(super) fn attribute(value: &Value, name: &str, budget: &mut Budget) -> Result<Value> {
     match value {
         Value::Map(map) => Ok(map.get(name, budget)?.cloned().unwrap_or(Value::Undefined)),
-        Value::Namespace(namespace) => Ok(namespace.get(name)),
+        Value::Namespace(namespace) => namespace.get(name, budget),
         Value::Loop(it) => Ok(it.get(name)),
         Value::Undefined => {
             Err(Problem::new(format!("the attribute `{}` of an undefined value is asked for", shortened(name))))

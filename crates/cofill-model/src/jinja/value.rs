@@ -203,7 +203,7 @@ fn measure<'a>(items: impl Iterator<Item = &'a Value>) -> Result<(u64, u32)> {
 
 impl Map {
     pub(super) fn get(&self, key: &str, budget: &mut Budget) -> Result<Option<&Value>> {
-        budget.work(self.entries.len() as u64 / 8)?;
+        budget.search(self.entries.len(), key)?;
         // The last of equal keys, which is the one that counts.
         Ok(self.entries.iter().rev().find(|(known, _)| **known == *key).map(|(_, value)| value))
     }
@@ -219,14 +219,17 @@ impl Namespace {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    pub(super) fn get(&self, key: &str) -> Value {
-        self.entries().iter().find(|(known, _)| **known == *key).map_or(Value::Undefined, |(_, value)| value.clone())
+    pub(super) fn get(&self, key: &str, budget: &mut Budget) -> Result<Value> {
+        let entries = self.entries();
+        budget.search(entries.len(), key)?;
+        let found = entries.iter().find(|(known, _)| **known == *key);
+        Ok(found.map_or(Value::Undefined, |(_, value)| value.clone()))
     }
 
     pub(super) fn set(&self, key: &Arc<str>, value: Value, budget: &mut Budget) -> Result<()> {
         measure(std::iter::once(&value))?;
         let mut entries = self.entries();
-        budget.work(entries.len() as u64 / 8)?;
+        budget.search(entries.len(), key)?;
         match entries.iter_mut().find(|(known, _)| known == key) {
             Some((_, old)) => *old = value,
             None => {

@@ -37,6 +37,8 @@ TEMPLATES = r"""
 {% set text | trim | upper %}  a b {% endset %}[{{ text }}]
 {% macro greet(name, mark='!') %}Hi {{ name }}{{ mark }}{% endmacro %}{{ greet('A') }}{{ greet('B', '?') }}{{ greet(name='C', mark='.') }}{{ greet(mark='-') }}
 {% macro down(n) %}{{ n }}{% if n > 0 %}{{ down(n - 1) }}{% endif %}{% endmacro %}{{ down(5) }}
+{{ '<{}|{} {{}}>'.format('a', 1) }}|{{ 'plain'.format() }}|{{ '{}'.format(none) }}
+{{ tools | selectattr('type', 'equalto', 'x') | list | length }}{{ none | map('upper') | list }}{{ false | reject('none') | list }}
 {% set g = 'global' %}{% macro m() %}{{ g }}{% set g = 'own' %}{{ g }}{% endmacro %}{{ m() }}{{ g }}
 {% with a = 1, b = 2 %}{{ a + b }}{% endwith %}{{ a is defined }}
 {% raw %}{{ not a tag }} {% neither %}{% endraw %}

@@ -34,6 +34,11 @@ pub(super) fn items_of(value: &Value, budget: &mut Budget) -> Result<Arc<List>> 
     }
 }
 
+/// What `map`, `select` and their like go over: for Jinja, nothing that is false has elements, not even `none`.
+fn items_to_filter(value: &Value, budget: &mut Budget) -> Result<Arc<List>> {
+    items_of(if value.is_true() { value } else { &Value::Undefined }, budget)
+}
+
 /// `name(given)`
 pub(super) fn function(name: &str, given: Given, budget: &mut Budget) -> Result<Value> {
     match (name, given.positional.as_slice()) {
@@ -195,7 +200,7 @@ fn each(
     budget: &mut Budget,
     mut make: impl FnMut(&Value, &mut Budget) -> Result<Value>,
 ) -> Result<Value> {
-    let items = items_of(value, budget)?;
+    let items = items_to_filter(value, budget)?;
     budget.make_list(items.items.len())?;
     budget.work(items.items.len() as u64)?;
     Value::list(items.items.iter().map(|it| make(it, budget)).collect::<Result<_>>()?)
@@ -231,7 +236,7 @@ fn select(value: &Value, name: &str, given: &Given, budget: &mut Budget) -> Resu
         _ => (None, given.positional.as_slice()),
     };
     let wanted = name.starts_with("select");
-    let items = items_of(value, budget)?;
+    let items = items_to_filter(value, budget)?;
     let mut kept = Vec::new();
     for it in &items.items {
         budget.work(1)?;

@@ -135,6 +135,7 @@ fn text_method(text: &Arc<str>, name: &str, arguments: &[Value], budget: &mut Bu
         ("count", [Value::Text(part)]) => Value::Int(text.matches(&**part).count() as i64),
         ("replace", [Value::Text(old), Value::Text(new)]) => replace(text, old, new, None, budget)?,
         ("replace", [Value::Text(old), Value::Text(new), Value::Int(n)]) => replace(text, old, new, Some(*n), budget)?,
+        ("format", _) => format(text, arguments, budget)?,
         ("split" | "rsplit", _) => split(text, name, arguments, budget)?,
         ("splitlines", []) => {
             budget.make_list(text.matches('\n').count() + 1)?;
@@ -150,6 +151,29 @@ fn text_method(text: &Arc<str>, name: &str, arguments: &[Value], budget: &mut Bu
         ("__contains__", [part]) => Value::Bool(contains(&Value::Text(text.clone()), part, budget)?),
         _ => return Err(unknown(name, &Value::Text(text.clone()), arguments)),
     })
+}
+
+/// `format` with the next argument for every `{}`, and a brace for every pair of them. Widths and names do not exist here.
+fn format(text: &str, arguments: &[Value], budget: &mut Budget) -> Result<Value> {
+    let (mut out, mut rest, mut next) = (String::new(), text, arguments.iter());
+    while let Some(at) = rest.find(['{', '}']) {
+        let (before, after) = rest.split_at(at);
+        out.push_str(before);
+        let (made, taken): (Arc<str>, usize) = match after.as_bytes() {
+            [b'{', b'}', ..] => match next.next() {
+                Some(argument) => (argument.to_text(budget)?, 2),
+                None => return Err(Problem::new("`format` has fewer arguments than the text has `{}`")),
+            },
+            [b'{', b'{', ..] => ("{".into(), 2),
+            [b'}', b'}', ..] => ("}".into(), 2),
+            _ => return Err(Problem::new("`format` takes `{}` only, without names and widths")),
+        };
+        budget.make(made.len() as u64)?;
+        out.push_str(&made);
+        rest = &after[taken..];
+    }
+    out.push_str(rest);
+    Ok(Value::text(out))
 }
 
 fn at_end(text: &str, name: &str, part: &str) -> bool {

@@ -62,7 +62,8 @@ pub(crate) struct Args {
     /// Never propose end of text (LLaDA's option of that name).
     #[arg(long)]
     logits_eos_inf: bool,
-    /// Propose end of text and end of turn last, whatever the sampler ranks by (LLaDA's option of that name).
+    /// Propose end of text and end of turn last, whatever the sampler ranks by (LLaDA's option of that name). Samplers that ask no
+    /// model for their order (dus, dream@origin, p2@random) keep it.
     #[arg(long)]
     confidence_eos_eot_inf: bool,
     /// Show the canvas being filled (on stderr).

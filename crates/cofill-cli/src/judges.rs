@@ -73,7 +73,7 @@ pub(crate) fn outcome(unjudged: usize, answers: usize) -> Done {
         0 => Ok(ExitCode::SUCCESS),
         all if all == answers => Err(Fail::Run(anyhow::anyhow!("{most}; the score means nothing"))),
         _ => {
-            warning_line(&format!("{most} and count as wrong; the score is that much too low at the most"));
+            warning_line(&format!("{most} and count as wrong; `cofill score` judges them again, --resume does not"));
             Ok(ExitCode::SUCCESS)
         }
     }

@@ -1,9 +1,17 @@
 //! Ending tidily when a signal ends us.
 
 /// From now on, signals that would end this process do so only after its generated programs are gone, and their files.
-/// SIGKILL cannot wait; what it leaves is removed by the next sandbox that is made.
-#[cfg(unix)]
+/// SIGKILL cannot wait; what it leaves is removed by the next sandbox that is made. Elsewhere than on Linux there is no sandbox.
+#[cfg(target_os = "linux")]
 pub(crate) fn end_programs_first() -> std::io::Result<()> {
+    static LISTENING: std::sync::Once = std::sync::Once::new();
+    let mut listening = Ok(());
+    LISTENING.call_once(|| listening = listen());
+    listening
+}
+
+#[cfg(target_os = "linux")]
+fn listen() -> std::io::Result<()> {
     use signal_hook::consts::signal::{SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU};
     // Whoever had a signal ignored, as `nohup` does, wants to go on.
     let ignored = ignored();
@@ -20,13 +28,13 @@ pub(crate) fn end_programs_first() -> std::io::Result<()> {
     Ok(())
 }
 
-#[cfg(not(unix))]
+#[cfg(not(target_os = "linux"))]
 pub(crate) fn end_programs_first() -> std::io::Result<()> {
     Ok(())
 }
 
-/// The signals that are ignored, a bit each; none where the system does not say.
-#[cfg(unix)]
+/// The signals that are ignored, a bit each.
+#[cfg(target_os = "linux")]
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap_or_default();

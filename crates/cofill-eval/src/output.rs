@@ -103,7 +103,7 @@ pub fn check(path: &Path, existing: Existing) -> Result<(), Error> {
     }
 }
 
-/// Writes files below a folder, which is made if it is not there: all of them, or an error before the first is in its place.
+/// Writes files below a folder, which is made if it is not there: nothing is put in its place before all are written.
 pub fn write_all<'a>(
     folder: &Path,
     files: impl IntoIterator<Item = (&'a str, &'a [u8])> + Clone,

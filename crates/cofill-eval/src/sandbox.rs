@@ -162,8 +162,12 @@ pub fn end_everything() {
     tidy::remove_all();
 }
 
+fn is_ending() -> bool {
+    ENDING.load(Ordering::SeqCst)
+}
+
 fn wait_if_ending() {
-    while ENDING.load(Ordering::SeqCst) {
+    while is_ending() {
         std::thread::park();
     }
 }

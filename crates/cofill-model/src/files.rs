@@ -28,12 +28,11 @@ impl Deref for Bytes {
     }
 }
 
-/// Bytes that a file of this name may have: far more than any published checkpoint's, and far less than memory. Files of other
-/// names are never read whole.
+/// Bytes that a file of this name may have: far more than any published checkpoint's, and far less than memory.
 fn largest(path: &Path) -> u64 {
     match path.file_name().and_then(std::ffi::OsStr::to_str) {
         Some("tokenizer.json" | "vocab.json" | "merges.txt") => 32 << 20,
-        Some("model.safetensors.index.json") => 64 << 20,
+        Some("model.safetensors.index.json") => 16 << 20,
         Some("tokenizer_config.json") => 4 << 20,
         _ => 1 << 20,
     }

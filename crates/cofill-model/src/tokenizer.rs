@@ -20,7 +20,7 @@ mod pipeline;
 
 use crate::error::{Error, Result};
 use crate::files;
-use crate::guard::shown;
+use crate::guard::{guarded, shown};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
@@ -33,6 +33,7 @@ use tokenizers::pre_tokenizers::sequence::Sequence;
 use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
 use tokenizers::{AddedToken, Model, SplitDelimiterBehavior};
 
+pub(crate) use allowed::check_added;
 pub(crate) use pipeline::Pipeline;
 
 /// How Dream (and Qwen2, which it descends from) cuts text before merging.
@@ -68,6 +69,8 @@ impl Tokenizer {
         let Some(config) = config else { return Ok(it) };
         let inner = &mut it.pipeline.inner;
         add_tokens(inner, &config)?;
+        it.pipeline.check_added(&config.path)?;
+        let inner = &mut it.pipeline.inner;
         let id_of = |key| match config.token(key)? {
             None => Ok(None),
             Some(name) => match inner.token_to_id(name) {
@@ -267,7 +270,8 @@ fn add_tokens(inner: &mut tokenizers::Tokenizer, config: &TokenizerConfig) -> Re
     let known = inner.get_added_vocabulary().get_vocab();
     let new: Vec<AddedToken> =
         added.into_values().filter(|token| !known.contains_key(&token.content)).map(Into::into).collect();
-    inner.add_tokens(new).map_err(|e| malformed(&config.path, e.to_string()))?;
+    let adding = guarded(|| inner.add_tokens(new).map_err(|e| e.to_string()));
+    adding.and_then(|added| added).map_err(|problem| malformed(&config.path, problem))?;
     ids.iter().try_for_each(|(id, content)| check_id(inner, &config.path, *id, content))
 }
 

@@ -37,7 +37,8 @@ pub struct Proposal {
     /// Ids whose logit is -inf before anything else (LLaDA's `logits_eos_inf`).
     pub suppress: Vec<TokenId>,
     /// Ids that may be proposed but count for nothing afterwards: their confidence is 0, and the others'
-    /// grows accordingly (LLaDA's `confidence_eos_eot_inf`). What has no confidence goes last, whatever a sampler ranks by.
+    /// grows accordingly (LLaDA's `confidence_eos_eot_inf`). What has no confidence goes last, whatever a
+    /// sampler ranks by; only those that ask no model for their order (`dus`, `dream@origin`, `p2@random`) keep it.
     pub demote: Vec<TokenId>,
 }
 

@@ -47,6 +47,13 @@ pub(crate) fn answer(merged: &[Merged], as_json: bool) -> Done<()> {
             "{units} without checksums, from an earlier version: taken as they are; to have them made anew, remove them from done/ and run `cofill sweep work`"
         ));
     }
+    let unjudged: usize = merged.iter().map(|point| point.totals.unjudged).sum();
+    if unjudged > 0 {
+        let answers = count(unjudged, "answer");
+        warning_line(&format!(
+            "{answers} could not be judged and count as wrong; `judge_failed` in the records says why"
+        ));
+    }
     let mut out = std::io::stdout().lock();
     let width = |of: fn(&Merged) -> String| merged.iter().map(|point| of(point).len()).max().unwrap_or(0);
     let model = |merged: &Merged| merged.planned.point.model.clone();
@@ -66,6 +73,7 @@ pub(crate) fn answer(merged: &[Merged], as_json: bool) -> Done<()> {
                 "nfe": totals.mean_nfe(),
                 "tokens_per_forward": totals.per_forward(),
                 "seconds": totals.seconds,
+                "unjudged": totals.unjudged,
                 "file": point.path,
             });
             writeln!(out, "{line}")?;

@@ -6,7 +6,8 @@ answer goes to the pipe that was stdout: `R` before the program starts, then the
 time was up, `F` and a text if it raised. Nothing else counts as a pass, so a program that prints, exits or dies cannot
 claim one; the nonce is what it would have to know, and the comments below say why it does not.
 
-With the flag `answer` the program is one of our own, and what it leaves in its variable `answer` follows an `A`.
+With the flag `answer` the program is one of our own, and what it leaves in its variable `answer` follows an `A` and its
+length.
 """
 
 # Modules by which Python code gets at memory, starts interpreters or loads libraries of its own choice.
@@ -123,7 +124,10 @@ def main():
         if answers:
             names = {}
             exec(program, names)
-            left = b"A" + names["answer"].encode("utf-8", "backslashreplace")
+            if setitimer:
+                setitimer(real_timer, 0)
+            left = names["answer"].encode("utf-8", "backslashreplace")
+            left = b"A" + len(left).to_bytes(8, "big") + left
             while left:
                 left = left[write(out, left) :]
         else:
@@ -156,8 +160,15 @@ def load_modules(program):
     import re
     import sys
 
-    named = re.findall(r"(?:^|[;:])[ \t]*(?:import|from)[ \t]+([\w., \t]+)", program, re.M)
-    named = [part.split()[0] for clause in named for part in clause.split(" import ")[0].split(",") if part.split()]
+    def words(clause):
+        return [part.split()[0] for part in clause.split(",") if part.split()]
+
+    plain = re.findall(r"(?:^|[;:])[ \t]*import[ \t]+([\w., \t]+)", program, re.M)
+    named = [word for clause in plain for word in words(clause)]
+    lists = re.findall(r"(?:^|[;:])[ \t]*from[ \t]+([\w.]+)[ \t]+import[ \t]*(\([\w,\s]*|[\w, \t]*)", program, re.M)
+    for package, clause in lists:
+        # What is imported from a package may be a module of it.
+        named += [package, *(package + "." + word for word in words(clause.lstrip("(")))]
     named += re.findall(r"(?:import_module|__import__)\([ \t]*['\"]([\w.]+)['\"]", program)
 
     def is_installed(name):
@@ -200,8 +211,8 @@ def limit_memory(memory, packages):
     low, used = 0, most if packages else 0
     while used - low > 1 << 20:
         middle = (low + used) // 2
-        resource.setrlimit(limit, (middle, most))
         try:
+            resource.setrlimit(limit, (middle, most))
             mmap.mmap(-1, mmap.PAGESIZE).close()
             used = middle
         except (OSError, MemoryError):

@@ -10,7 +10,7 @@ mod root;
 mod sys;
 
 use super::python::Python;
-use super::tidy::{Access, Workdir};
+use super::tidy::{Access, Usage, Workdir};
 use super::{Layers, Limits, verdict};
 use child::Plan;
 use identity::FreshId;
@@ -24,7 +24,7 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Devices that give nothing away.
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
@@ -130,6 +130,10 @@ impl Cage {
             Ok(Some(pid)) => pid,
         };
         alive().push(pid);
+        // Whoever ends everything just now has set the flag before it looked at the list.
+        if super::is_ending() {
+            kill(pid);
+        }
         let Pipes { request, answer, errors } = pipes;
         drop((request.0, answer.1, errors.1));
         let stdin = Some(File::from(request.1));
@@ -259,20 +263,41 @@ impl Running {
         (self.stdin.take(), self.stdout.take())
     }
 
-    /// What no kernel limit covers: files of a directory on a real disk, and threads of a user who has no limit. Nothing moves
-    /// while files are counted, so a program gains nothing by making that slow.
+    /// What no kernel limit covers: files of a directory on a real disk, and threads of a user who has no limit. Where
+    /// counting takes long, the program stands still meanwhile, so it gains nothing by making that slow.
     pub(super) fn takes_too_much(&self) -> bool {
+        const SLOW: Duration = Duration::from_millis(10);
         let pid = self.pid.as_raw_nonzero().get().unsigned_abs();
         let tasks = || task_count(pid) > self.limits.tasks;
+        // What cannot be counted is too much, unless there is nothing left: a process that is ending belongs to root already.
+        let held = |workdir: &Workdir| {
+            let look = || held::held(pid, workdir.path(), &self.limits);
+            let again = || {
+                std::thread::sleep(Duration::from_millis(5));
+                if is_dead(pid) { Some(Usage::default()) } else { look() }
+            };
+            look().or_else(again).or_else(again)
+        };
+        let exceeds = |workdir: &Workdir| held(workdir).is_none_or(|held| workdir.exceeds(&self.limits, held));
         let files = || {
-            self.workdir.as_ref().is_some_and(|workdir| {
-                let _ = rustix::process::kill_process(self.pid, Signal::STOP);
-                let exceeds = workdir.exceeds(&self.limits, held::held(pid, workdir.path(), &self.limits));
-                let _ = rustix::process::kill_process(self.pid, Signal::CONT);
-                exceeds
-            })
+            let Some(workdir) = &self.workdir else { return false };
+            let begun = Instant::now();
+            let found = exceeds(workdir);
+            if found || begun.elapsed() < SLOW {
+                return found;
+            }
+            let _ = rustix::process::kill_process(self.pid, Signal::STOP);
+            let exceeds = exceeds(workdir);
+            let _ = rustix::process::kill_process(self.pid, Signal::CONT);
+            exceeds
         };
         (self.watch_files && files()) || (self.watch_tasks && tasks())
+    }
+
+    /// Whether we may see what it holds.
+    fn can_be_watched(&self) -> bool {
+        let pid = self.pid.as_raw_nonzero().get().unsigned_abs();
+        held::held(pid, Path::new("/"), &self.limits).is_some()
     }
 
     pub(super) fn end(self) {}
@@ -358,6 +383,13 @@ fn because(what: &str, errno: c_int) -> io::Error {
 /// Threads of a process.
 fn task_count(pid: u32) -> u64 {
     field(pid, "Threads:").unwrap_or(0)
+}
+
+/// Whether a process has ended and only waits for us to notice.
+fn is_dead(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // `PID (NAME) STATE ..`, and names may contain anything.
+    stat.rsplit(')').next().is_none_or(|rest| matches!(rest.trim_start().as_bytes(), [] | [b'Z' | b'X', ..]))
 }
 
 /// Tasks the kernel counts for a user.

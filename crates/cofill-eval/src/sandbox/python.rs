@@ -29,7 +29,10 @@ impl Python {
     pub(super) fn find(path: &Path) -> Result<Python, Error> {
         let fail = |problem: String| Error::Python { path: path.into(), problem };
         // Once through shims, with the user's environment; then the file itself, as it will be run.
-        let shim = ask(Command::new(path), "import sys; print(sys.executable)").map_err(fail)?;
+        // A path is relative to where we are, and Python is asked elsewhere; a bare name is looked up.
+        let named = if path.components().count() > 1 { std::path::absolute(path) } else { Ok(path.into()) };
+        let named = named.map_err(|error| fail(error.to_string()))?;
+        let shim = ask(Command::new(named), "import sys; print(sys.executable)").map_err(fail)?;
         let executable = PathBuf::from(shim.trim());
         if !executable.is_absolute() {
             return Err(fail(format!("its `sys.executable` is `{}`, not a path", shim.trim())));

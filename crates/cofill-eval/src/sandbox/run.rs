@@ -55,6 +55,7 @@ impl Runner<'_> {
     fn talk(&self, program: &str, timeout: Duration, wanted: Wanted) -> Result<(Vec<u8>, Nonce), Failure> {
         super::wait_if_ending();
         let start = self.cage.start(self.layers, self.limits, timeout + GRACE);
+        super::wait_if_ending();
         let mut running = start.map_err(|error| Failure::Start(error.to_string()))?;
         let nonce = Nonce::new();
         let memory = if self.layers.rlimits { self.limits.memory } else { 0 };

@@ -91,7 +91,14 @@ fn is_pass(answer: &[u8], nonce: &Nonce) -> bool {
 pub(super) fn text(answer: &[u8]) -> Result<Option<String>, String> {
     match answer {
         [b'A', ..] if answer.len() >= LONGEST_ANSWER => Err(format!("its answer has more than {LONGEST_ANSWER} bytes")),
-        [b'A', text @ ..] => String::from_utf8(text.to_vec()).map(Some).map_err(|error| error.to_string()),
+        [b'A', a, b, c, d, e, f, g, h, text @ ..] => {
+            let length = u64::from_be_bytes([*a, *b, *c, *d, *e, *f, *g, *h]);
+            if length != text.len() as u64 {
+                return Err(format!("{} of its {length} bytes came", text.len()));
+            }
+            String::from_utf8(text.to_vec()).map(Some).map_err(|error| error.to_string())
+        }
+        [b'A', ..] => Err("its answer ends early".into()),
         _ => Ok(None),
     }
 }
@@ -115,12 +122,16 @@ mod tests {
 
     #[test]
     fn an_answer_is_all_that_follows_its_letter() {
-        assert_eq!(text("Aänderung".as_bytes()), Ok(Some("änderung".into())));
+        let whole = |text: &[u8]| [b"A", &(text.len() as u64).to_be_bytes()[..], text].concat();
+        assert_eq!(text(&whole("änderung".as_bytes())), Ok(Some("änderung".into())));
+        // Cut off, or cut off by the clock.
+        let cut = whole(b"abc");
+        assert!(text(&cut[..11]).is_err() && text(&[&cut[..], b"T"].concat()).is_err() && text(b"A").is_err());
         assert_eq!(
-            [text(b"A"), text(b"T"), text(b"Fwhy"), text(b"")],
+            [text(&whole(b"")), text(b"T"), text(b"Fwhy"), text(b"")],
             [Ok(Some(String::new())), Ok(None), Ok(None), Ok(None)]
         );
-        assert!(text(b"A\xff").is_err() && text(&vec![b'A'; LONGEST_ANSWER]).is_err());
+        assert!(text(&whole(b"\xff")).is_err() && text(&vec![b'A'; LONGEST_ANSWER]).is_err());
     }
 
     #[test]

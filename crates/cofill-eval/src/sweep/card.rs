@@ -142,7 +142,8 @@ impl Cards {
         let written = card.1;
         let silent = self.silent(id, card);
         let lease = text.as_ref().and_then(|text| Duration::try_from_secs_f64(text.lease_seconds).ok());
-        let lease = lease.unwrap_or(self.lease);
+        // Nobody asks for more than a day; a card that says so is damaged.
+        let lease = lease.filter(|lease| *lease <= Duration::from_secs(86_400)).unwrap_or(self.lease);
         let state = match &text {
             None => State::Unknown,
             Some(text) if text.machine.is_some() && text.machine == machine() => match process(text.pid) {

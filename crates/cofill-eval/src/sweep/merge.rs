@@ -121,6 +121,10 @@ fn may_replace(path: &Path, planned: &Planned, n: usize) -> Result<Existing, Err
     let problem = match Results::read(path) {
         Err(results::Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => return Ok(Existing::Refuse),
         Err(error) => format!("is no merged point: {error}"),
+        // A merge ends its last line; whatever follows is somebody else's.
+        Ok(_) if std::fs::read(path).is_ok_and(|text| !text.ends_with(b"\n")) => {
+            "does not end where a line does".into()
+        }
         Ok((header, records)) => match results::difference(&header.what, &planned.what) {
             Some((field, there, here)) => format!("is another point: its {field} is {there}, and not {here}"),
             None if records.len() > n => format!("has {} records, and there are units for {n}", records.len()),

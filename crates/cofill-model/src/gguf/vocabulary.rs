@@ -7,6 +7,7 @@
 use super::{Gguf, keys};
 use crate::chat::ChatTemplate;
 use crate::error::{Error, Result};
+use crate::guard::guarded;
 use crate::tokenizer::{self, Pipeline, Tokenizer};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -97,7 +98,9 @@ impl Gguf {
         let broken = |problem: String| self.malformed(format!("the tokenizer cannot be built: {problem}"));
         let inner = tokenizer::byte_level_bpe(vocab, merges, pre.split, pre.nfc);
         let mut inner = inner.map_err(|error| broken(error.to_string()))?;
-        inner.add_tokens(added).map_err(|error| broken(error.to_string()))?;
+        tokenizer::check_added(self.path(), added.iter().map(|token| token.content.as_str()))?;
+        let adding = guarded(|| inner.add_tokens(added).map_err(|error| error.to_string()));
+        adding.and_then(|added| added).map_err(broken)?;
         Ok(inner)
     }
 

@@ -42,7 +42,10 @@ fn items_to_filter(value: &Value, budget: &mut Budget) -> Result<Arc<List>> {
 /// `name(given)`
 pub(super) fn function(name: &str, given: Given, budget: &mut Budget) -> Result<Value> {
     match (name, given.positional.as_slice()) {
-        ("raise_exception", [message]) => Err(Problem::new(message.to_text(budget)?.to_string())),
+        ("raise_exception", [message]) => {
+            const MOST: usize = 2000;
+            Err(Problem::new(message.to_text(budget)?.chars().take(MOST).collect::<String>()))
+        }
         ("range", [Value::Int(to)]) => range(0, *to, 1, budget),
         ("range", [Value::Int(from), Value::Int(to)]) => range(*from, *to, 1, budget),
         ("range", [Value::Int(from), Value::Int(to), Value::Int(step)]) => range(*from, *to, *step, budget),
@@ -77,6 +80,10 @@ fn argument<'a>(given: &'a Given, at: usize, name: &str) -> Option<&'a Value> {
 /// `value | name(given)`
 pub(super) fn filter(value: Value, name: &str, given: &Given, budget: &mut Budget) -> Result<Value> {
     let wrong = |what: &str| Err(Problem::new(format!("the filter `{name}` {what}")));
+    // Whatever a filter does with a text, it reads it.
+    if let Value::Text(text) = &value {
+        budget.scan(text.len())?;
+    }
     match name {
         "trim" => match (value.to_text(budget)?, argument(given, 0, "chars")) {
             (text, None | Some(Value::None)) => trim(&text, "strip", None, budget),
@@ -170,6 +177,16 @@ pub(super) fn filter(value: Value, name: &str, given: &Given, budget: &mut Budge
             None => wrong(&format!("takes a number, but got {}", value.kind())),
         },
         "tojson" => {
+            // Anything else would be another prompt without a word.
+            let known = |(key, value): &(Arc<str>, Value)| match &**key {
+                "indent" => true,
+                "ensure_ascii" | "sort_keys" => !value.is_true(),
+                "separators" => matches!(value, Value::None),
+                _ => false,
+            };
+            if let Some((key, _)) = given.named.iter().find(|named| !known(named)) {
+                return wrong(&format!("does not take this `{}`", shortened(key)));
+            }
             let indent = match argument(given, 0, "indent") {
                 None | Some(Value::None) => None,
                 Some(Value::Int(n @ 0..=MAX_INDENT)) => Some(*n as usize),

@@ -124,9 +124,15 @@ fn text_method(text: &Arc<str>, name: &str, arguments: &[Value], budget: &mut Bu
         ("capitalize", []) => capitalize(text, budget)?,
         ("startswith" | "endswith", [Value::Text(part)]) => Value::Bool(at_end(text, name, part)),
         ("startswith" | "endswith", [Value::List(parts)]) => {
-            budget.work(parts.items.len() as u64)?;
-            let mut parts = parts.items.iter();
-            Value::Bool(parts.any(|part| matches!(part, Value::Text(part) if at_end(text, name, part))))
+            let mut found = false;
+            for part in &parts.items {
+                budget.work(1)?;
+                if let Value::Text(part) = part {
+                    budget.scan(part.len().min(text.len()))?;
+                    found |= at_end(text, name, part);
+                }
+            }
+            Value::Bool(found)
         }
         ("removeprefix", [Value::Text(part)]) => Value::text(text.strip_prefix(&**part).unwrap_or(text)),
         ("removesuffix", [Value::Text(part)]) => Value::text(text.strip_suffix(&**part).unwrap_or(text)),

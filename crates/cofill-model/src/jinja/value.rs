@@ -119,7 +119,7 @@ impl Value {
             Value::Text(text) => Ok(text.clone()),
             Value::Undefined => Ok("".into()),
             _ => {
-                // A quoted character takes up to ten bytes more (`\U0001f600`), and a list pays for its commas.
+                // A quoted character takes up to four bytes (`\x9b`), and a list pays for its commas.
                 budget.make(self.weight().saturating_mul(4))?;
                 let mut out = String::new();
                 self.write_repr(&mut out);
@@ -158,7 +158,8 @@ impl Value {
             }
             Value::Namespace(_) => *out += "<namespace>",
             Value::Loop(_) => *out += "<loop>",
-            Value::Macro(it) => push(out, format_args!("<macro {}>", it.name)),
+            // Without its name, which may be as long as the template.
+            Value::Macro(_) => out.push_str("<macro>"),
         }
     }
 }

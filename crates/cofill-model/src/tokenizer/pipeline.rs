@@ -65,7 +65,7 @@ impl Pipeline {
     }
 
     /// That no added token is normalised to nothing, which would be found everywhere.
-    fn check_added(&self, path: &Path) -> Result<()> {
+    pub(super) fn check_added(&self, path: &Path) -> Result<()> {
         let Some(normalizer) = self.inner.get_normalizer() else { return Ok(()) };
         for token in self.inner.get_added_tokens_decoder().values().filter(|token| token.normalized) {
             let mut text = NormalizedString::from(token.content.as_str());

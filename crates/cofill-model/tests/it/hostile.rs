@@ -59,6 +59,9 @@ fn clip(text: &str) -> String {
     text.chars().take(300).collect()
 }
 
+/// Longer is a hang. On a machine that does nothing else, none takes a second.
+const LONGEST: std::time::Duration = std::time::Duration::from_secs(30);
+
 #[test]
 fn every_hostile_template_is_refused_or_bounded() {
     let attacks = corpus(include_str!("hostile/templates.txt"));
@@ -68,7 +71,11 @@ fn every_hostile_template_is_refused_or_bounded() {
         let folder = Folder::new();
         folder.put("chat_template.jinja", &attack.text);
         let messages = [Message::new("user", "Hi <there>"), Message::new("assistant", "Hello")];
+        let begun = std::time::Instant::now();
         let rendered = ChatTemplate::load(folder.path()).and_then(|chat| chat.unwrap().render(&messages, true));
+        if begun.elapsed() > LONGEST {
+            wrong.push(format!("{} took {:?}", attack.name, begun.elapsed()));
+        }
         wrong.extend(judge(attack, rendered.map_err(|error| error.to_string())));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -4,28 +4,44 @@ use crate::sandbox::tidy::Usage;
 use crate::sandbox::{Limits, tidy};
 use std::collections::BTreeSet;
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// What a process holds of files that were in `workdir`. Their size is known as long as they are open; one that is only
-/// mapped counts as the largest a file can be.
-pub(super) fn held(pid: u32, workdir: &Path, limits: &Limits) -> Usage {
+/// What a process holds of files that were in `workdir`, if we may know. Their size is known as long as they are open; one
+/// that is only mapped counts as the largest a file can be. `None` without the right to look into the process: a root of
+/// many containers has none to look into those of others.
+pub(super) fn held(pid: u32, workdir: &Path, limits: &Limits) -> Option<Usage> {
+    let may = |error: io::Error| (error.kind() != io::ErrorKind::PermissionDenied).then_some(());
     let mut usage = Usage::default();
     let mut counted = BTreeSet::new();
-    for entry in fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten() {
+    let open = match fs::read_dir(format!("/proc/{pid}/fd")) {
+        Ok(open) => Some(open),
+        Err(error) => may(error).map(|()| None)?,
+    };
+    for entry in open.into_iter().flatten().flatten() {
         // Through the link, which works without a name.
-        let Ok(about) = fs::metadata(entry.path()) else { continue };
+        let about = match fs::metadata(entry.path()) {
+            Ok(about) => about,
+            Err(error) => {
+                may(error)?;
+                continue;
+            }
+        };
         if about.is_file() && about.nlink() == 0 && counted.insert(about.ino()) {
             usage.add(tidy::size(&about));
         }
     }
-    let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let maps = match fs::read(format!("/proc/{pid}/maps")) {
+        Ok(maps) => maps,
+        Err(error) => may(error).map(|()| Vec::new())?,
+    };
     for inode in String::from_utf8_lossy(&maps).lines().filter_map(|line| deleted(line, workdir)) {
         if counted.insert(inode) {
             usage.add(limits.file);
         }
     }
-    usage
+    Some(usage)
 }
 
 /// The inode of a mapped file that was below `workdir` and is there no longer.

@@ -114,7 +114,12 @@ impl Found {
     fn privileges(&mut self, cage: &mut Cage, options: &Options, is_root: bool) {
         self.layers.privileges = true;
         let only = Layers { privileges: true, ..Layers::NONE };
-        if is_root && !self.layers.namespaces && attempt(cage, options, only).is_some() {
+        // Nor does it where we could not look into a process of another's, as in many containers.
+        let watched = || {
+            let started = cage.start(only, &options.limits, PROBE_TIMEOUT);
+            started.is_ok_and(|running| running.can_be_watched())
+        };
+        if is_root && !self.layers.namespaces && (attempt(cage, options, only).is_some() || !watched()) {
             cage.identity = Identity::Keep;
         }
         let keeps_root = is_root && cage.identity == Identity::Keep;

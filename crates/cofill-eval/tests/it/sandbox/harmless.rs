@@ -175,6 +175,10 @@ fn installed_packages_can_be_imported() {
         for (program, want) in [
             ("import pretender\nassert pretender.word in (4, 8)", "passed"),
             ("def f():\n    from pretender import word as w; return w\nassert f()", "passed"),
+            (
+                "from math import sqrt\nfrom pretender import (\n    word as w,\n    inner,\n)\nassert inner.mapped",
+                "passed",
+            ),
             ("import importlib\nassert importlib.import_module('pretender').word", "passed"),
             // What packages take is theirs; the program has its share beyond it, and not more.
             ("import math, pretender.inner\nx = bytearray(500 << 20)", "passed"),

@@ -4,7 +4,7 @@ use crate::fail::{Done, Fail};
 use crate::model::Model;
 use crate::tiny::{self, Question};
 use cofill::{Canvas, TokenId};
-use cofill_eval::tasks::mini::Form;
+use cofill_tasks::mini::Form;
 
 /// What to fill.
 #[derive(clap::Args)]

@@ -1,8 +1,8 @@
 //! `cofill data`: the benchmarks' files.
 
 use crate::fail::{Done, Fail};
-use cofill_eval::data::Error;
-use cofill_eval::tasks::bench::{Bench, Finding, check};
+use cofill_tasks::benchmarks::{Benchmark, Finding, check};
+use cofill_tasks::data::Error;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::PathBuf;
@@ -44,8 +44,8 @@ pub(crate) fn run(args: &Args) -> Done {
     }
     let complete = findings.iter().all(|finding| finding.found.is_ok());
     if !args.json {
-        let ready = |task: &Bench| findings.iter().all(|file| !file.tasks.contains(task) || file.found.is_ok());
-        let (ready, lacking): (Vec<_>, Vec<_>) = Bench::ALL.into_iter().partition(ready);
+        let ready = |task: &Benchmark| findings.iter().all(|file| !file.tasks.contains(task) || file.found.is_ok());
+        let (ready, lacking): (Vec<_>, Vec<_>) = Benchmark::ALL.into_iter().partition(ready);
         writeln!(out, "\n{}", verdict("can be run", &ready))?;
         if !complete {
             writeln!(out, "{}", verdict("lack files", &lacking))?;
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args) -> Done {
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn verdict(what: &str, tasks: &[Bench]) -> String {
+fn verdict(what: &str, tasks: &[Benchmark]) -> String {
     let names: Vec<&str> = tasks.iter().map(|task| task.name()).collect();
     format!("{what}: {}", if names.is_empty() { "none".into() } else { names.join(", ") })
 }

@@ -7,12 +7,12 @@ use crate::output::ForceArgs;
 use crate::progress::Progress;
 use crate::setup::{Asked, Ready, Settled};
 use cofill::SamplerSpec;
-use cofill_eval::output::{self, Existing};
 use cofill_eval::recipe::Point;
-use cofill_eval::results::{self, Header, Results, Totals};
-use cofill_eval::tasks::Which;
-use cofill_eval::tasks::mini::Split;
-use cofill_eval::wrapper::Wrapper;
+use cofill_report::output::{self, Existing};
+use cofill_report::results::{self, Header, Results, Totals};
+use cofill_tasks::TaskName;
+use cofill_tasks::mini::Split;
+use cofill_tasks::wrapper::Wrapper;
 use serde_json::json;
 use std::io::Write;
 use std::num::NonZeroUsize;
@@ -26,13 +26,13 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Args {
     /// chain, sums, code, sudoku, predicates, gsm8k, gsm8k_cot, math500, humaneval or mbpp.
     #[arg(long)]
-    task: Which,
+    task: TaskName,
     /// The model.
     #[arg(short, long, default_value = DEFAULT, help = format!("The model: {NAMES}"))]
     model: String,
     #[command(flatten)]
     keep: KeepArgs,
-    /// Which positions are committed together; `cofill samplers` lists the forms.
+    /// TaskName positions are committed together; `cofill samplers` lists the forms.
     #[arg(short, long, value_name = "SPEC", default_value = "topk:1")]
     sampler: SamplerSpec,
     /// How many questions (default: 500 of a mini task, all of a benchmark).

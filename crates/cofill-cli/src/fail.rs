@@ -110,15 +110,15 @@ impl From<cofill_model::Error> for Fail {
 }
 
 /// Files, tasks and numbers are the user's.
-impl From<cofill_eval::tasks::bench::Error> for Fail {
-    fn from(error: cofill_eval::tasks::bench::Error) -> Fail {
+impl From<cofill_tasks::benchmarks::Error> for Fail {
+    fn from(error: cofill_tasks::benchmarks::Error) -> Fail {
         Fail::Request(error.into())
     }
 }
 
 /// Files of results and rows of tables are the user's.
-impl From<cofill_eval::points::Error> for Fail {
-    fn from(error: cofill_eval::points::Error) -> Fail {
+impl From<cofill_report::points::Error> for Fail {
+    fn from(error: cofill_report::points::Error) -> Fail {
         Fail::Request(error.into())
     }
 }

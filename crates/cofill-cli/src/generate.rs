@@ -11,7 +11,7 @@ use crate::tiny::{Judged, Question};
 use anyhow::Context;
 use cofill::trace::{End, Header, TraceWriter, VERSION};
 use cofill::{Canvas, Decode, Finish, Proposal, SamplerSpec, Schedule, Step, Style, TokenId};
-use cofill_eval::output::{self, Output};
+use cofill_report::output::{self, Output};
 use serde::Serialize;
 use std::fmt;
 use std::io::{IsTerminal, Write};
@@ -29,7 +29,7 @@ pub(crate) struct Args {
     model: String,
     #[command(flatten)]
     keep: KeepArgs,
-    /// Which positions are committed together; `cofill samplers` lists the forms.
+    /// TaskName positions are committed together; `cofill samplers` lists the forms.
     #[arg(short, long, value_name = "SPEC", default_value = "topk:2+ad")]
     sampler: SamplerSpec,
     /// Decode blocks of N positions from left to right (default: no blocks).

@@ -2,10 +2,9 @@
 
 use crate::fail::{Done, Fail, warning_line};
 use crate::signals;
-use cofill_eval::judge::{Equivalence, Execute, Judges, Math};
-use cofill_eval::math::{Native, Sympy};
-use cofill_eval::sandbox::{Options, Sandbox};
-use cofill_eval::tasks::bench::Bench;
+use cofill_eval::judges::JudgeSet;
+use cofill_tasks::benchmarks::Benchmark;
+use cofill_tasks::judge::Math;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -30,20 +29,6 @@ enum MathArg {
     Sympy,
 }
 
-/// The judges of a task.
-#[derive(Default)]
-pub(crate) struct Made {
-    pub(crate) equivalence: Option<Box<dyn Equivalence>>,
-    pub(crate) execute: Option<Box<dyn Execute>>,
-}
-
-impl Made {
-    /// As a task is handed them.
-    pub(crate) fn judges(&self) -> Judges<'_> {
-        Judges { equivalence: self.equivalence.as_deref(), execute: self.execute.as_deref() }
-    }
-}
-
 impl JudgeArgs {
     /// Who compares formulas.
     pub(crate) fn math(&self) -> Math {
@@ -54,8 +39,8 @@ impl JudgeArgs {
     }
 
     /// The judges that a task needs.
-    pub(crate) fn make(&self, task: Bench) -> Done<Made> {
-        make(task, self.math(), &self.python, self.unsafe_exec)
+    pub(crate) fn start(&self, task: Benchmark) -> Done<JudgeSet> {
+        start(task, self.math(), &self.python, self.unsafe_exec)
     }
 }
 
@@ -79,22 +64,10 @@ pub(crate) fn outcome(unjudged: usize, answers: usize) -> Done {
     }
 }
 
-/// The judges that a task needs. The one place where they are made.
-pub(crate) fn make(task: Bench, math: Math, python: &Path, unsafe_exec: bool) -> Done<Made> {
-    let mut made = Made::default();
-    match (task, math) {
-        (Bench::Gsm8k | Bench::Gsm8kCot, _) => {}
-        (Bench::Math500, Math::Native) => made.equivalence = Some(Box::new(Native)),
-        (Bench::Math500, Math::Sympy) => {
-            let sympy = Sympy::start(python).map_err(|error| Fail::Request(error.into()))?;
-            made.equivalence = Some(Box::new(sympy));
-        }
-        (Bench::Humaneval | Bench::Mbpp, _) => {
-            let options = Options { unsafe_exec, ..Options::default() };
-            signals::end_programs_first()?;
-            let sandbox = Sandbox::new(python, options).map_err(|error| Fail::Request(error.into()))?;
-            made.execute = Some(Box::new(sandbox));
-        }
+/// Starts the judges that a task needs. Those that run programs must end them when a signal ends us.
+pub(crate) fn start(task: Benchmark, math: Math, python: &Path, unsafe_exec: bool) -> Done<JudgeSet> {
+    if matches!(task, Benchmark::Humaneval | Benchmark::Mbpp) {
+        signals::end_programs_first()?;
     }
-    Ok(made)
+    JudgeSet::start(task, math, python, unsafe_exec).map_err(|error| Fail::Request(error.into()))
 }

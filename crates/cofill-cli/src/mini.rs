@@ -2,7 +2,7 @@
 
 use crate::fail::{Done, Fail};
 use crate::tiny::Judged;
-use cofill_eval::tasks::mini::{Error, Example, Mini, Split};
+use cofill_tasks::mini::{Error, Example, Mini, Split};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufWriter, Write};
 use std::process::ExitCode;

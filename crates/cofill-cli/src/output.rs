@@ -1,7 +1,7 @@
-//! `--force`, and what is said when a file is in the way. The rule itself is `cofill_eval::output`.
+//! `--force`, and what is said when a file is in the way. The rule itself is `cofill_report::output`.
 
 use crate::fail::Fail;
-use cofill_eval::output::{Error, Existing};
+use cofill_report::output::{Error, Existing};
 use std::io::ErrorKind;
 
 /// Shared by every command that writes where it is told.

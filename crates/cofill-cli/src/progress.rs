@@ -3,8 +3,8 @@
 //! One line on stderr that is gone when the answer comes. Nothing is drawn when stderr is no terminal, so logs and pipes stay clean.
 
 use crate::show::live;
-use cofill_eval::results::Totals;
 use cofill_model::printable;
+use cofill_report::results::Totals;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! `cofill prompts`: a benchmark's prompts, for any engine.
 
 use crate::fail::{Done, warning_line};
-use cofill_eval::tasks::bench::{Bench, Variant};
+use cofill_tasks::benchmarks::{Benchmark, Variant};
 use serde::Serialize;
 use std::io::{BufWriter, Write};
 use std::num::NonZeroUsize;
@@ -13,7 +13,7 @@ use std::process::ExitCode;
 pub(crate) struct Args {
     /// gsm8k, gsm8k_cot, math500, humaneval or mbpp.
     #[arg(long)]
-    task: Bench,
+    task: Benchmark,
     /// The folder with the data files; `cofill data check` says what belongs there.
     #[arg(long, value_name = "DIR")]
     data: PathBuf,

@@ -2,12 +2,12 @@
 
 use crate::fail::{Done, Fail, warning_line};
 use crate::output::{ForceArgs, refused};
-use cofill_eval::bootstrap::Bootstrap;
-use cofill_eval::output;
-use cofill_eval::points::{Points, files, table};
-use cofill_eval::report::document::document;
-use cofill_eval::report::markdown::markdown;
-use cofill_eval::report::{File, Report};
+use cofill_report::bootstrap::Bootstrap;
+use cofill_report::output;
+use cofill_report::points::{Points, files, table};
+use cofill_report::report::document::document;
+use cofill_report::report::markdown::markdown;
+use cofill_report::report::{File, Report};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;

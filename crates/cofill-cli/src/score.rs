@@ -1,13 +1,14 @@
 //! `cofill score`: the scores of any engine's answers to a benchmark.
 
 use crate::fail::{Done, Fail, warning_line};
-use crate::judges::{self, JudgeArgs, Made};
+use crate::judges::{self, JudgeArgs};
 use crate::show::count;
 use anyhow::Context;
-use cofill_eval::data::{json_problem, without_lone_surrogates};
-use cofill_eval::results::{filters, notes};
-use cofill_eval::tasks::bench::{Bench, Loaded, Mean, Scored, Tally};
-use cofill_eval::wrapper::{SpecialTexts, Wrapper};
+use cofill_eval::judges::JudgeSet;
+use cofill_report::results::{filters, notes};
+use cofill_tasks::benchmarks::{Benchmark, Loaded, Mean, Scored, Tally};
+use cofill_tasks::data::{json_problem, without_lone_surrogates};
+use cofill_tasks::wrapper::{SpecialTexts, Wrapper};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
@@ -26,7 +27,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Args {
     /// gsm8k, gsm8k_cot, math500, humaneval or mbpp.
     #[arg(long)]
-    task: Bench,
+    task: Benchmark,
     /// The folder with the data files; `cofill data check` says what belongs there.
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
@@ -62,7 +63,7 @@ pub(crate) fn run(args: &Args) -> Done {
     }
     let task = args.task.load(&args.data)?;
     let predictions = predictions(&args.predictions, &task)?;
-    let made = args.judges.make(args.task)?;
+    let made = args.judges.start(args.task)?;
     task.warnings().iter().for_each(|warning| warning_line(warning));
     let specials = SpecialTexts(args.special.clone());
     let mut out = std::io::stdout().lock();
@@ -129,7 +130,7 @@ fn line(prediction: &Prediction, scored: &Scored) -> Value {
     Value::Object(line)
 }
 
-fn summary(args: &Args, task: &Loaded, made: &Made, tally: &Tally, unjudged: usize) -> Value {
+fn summary(args: &Args, task: &Loaded, made: &JudgeSet, tally: &Tally, unjudged: usize) -> Value {
     let mut summary = how(task, args.wrapper, made);
     summary.insert("task".into(), json!(args.task.name()));
     summary.insert("n".into(), json!(tally.means().first().map_or(0, |mean| mean.n)));
@@ -140,7 +141,7 @@ fn summary(args: &Args, task: &Loaded, made: &Made, tally: &Tally, unjudged: usi
 }
 
 /// What decides a score, beside the answers.
-pub(crate) fn how(task: &Loaded, wrapper: Wrapper, made: &Made) -> Map<String, Value> {
+pub(crate) fn how(task: &Loaded, wrapper: Wrapper, made: &JudgeSet) -> Map<String, Value> {
     let data = task.sources().iter().map(|source| {
         json!({"file": source.file.name, "rows": source.rows, "sha256": source.sha256, "known": source.is_known()})
     });

@@ -4,19 +4,19 @@
 //! steps, because a plan must know what a point *is*, hashes included, without loading a single weight.
 
 use crate::fail::{Done, Fail, warning_line};
-use crate::judges::{self, Made, make};
+use crate::judges;
 use crate::model;
 use crate::provenance::provenance;
 use crate::score::how;
 use cofill::{Schedule, TokenId};
 use cofill_eval::recipe::Point;
-use cofill_eval::results::{self, Header, Record};
-use cofill_eval::run::{self, BenchTask, Codec, MiniTask, Run, Settings, Task};
-use cofill_eval::tasks::Which;
-use cofill_eval::tasks::bench::{Loaded, Variant};
-use cofill_eval::tasks::mini::{Example, Mini, Split};
-use cofill_eval::wrapper::{Specials, Wrapper};
+use cofill_eval::run::{self, BenchmarkTask, Codec, MiniTask, Run, Settings, Task};
 use cofill_model::{Checkpoint, Keep, Tokenizer};
+use cofill_report::results::{self, Header, Record};
+use cofill_tasks::TaskName;
+use cofill_tasks::benchmarks::{Loaded, Variant};
+use cofill_tasks::mini::{Example, Mini, Split};
+use cofill_tasks::wrapper::{Specials, Wrapper};
 use serde_json::{Map, Value, json};
 use std::ops::Range;
 
@@ -41,19 +41,19 @@ pub(crate) fn mini_examples(task: Mini, split: Split, corpus_seed: u64, limit: u
 /// A task with everything it asks and judges with.
 pub(crate) enum Asked {
     Mini(MiniTask),
-    Bench { loaded: Box<Loaded>, variant: Variant, made: Made },
+    Benchmark { loaded: Box<Loaded>, variant: Variant, made: cofill_eval::judges::JudgeSet },
 }
 
 impl Asked {
     /// Generates or reads the questions, and makes the judges.
     pub(crate) fn open(point: &Point) -> Done<Asked> {
         match point.task {
-            Which::Mini(task) => {
+            TaskName::Mini(task) => {
                 let limit = point.limit.unwrap_or(MINI_LIMIT);
                 let examples = mini_examples(task, point.split, point.corpus_seed, limit)?;
                 Ok(Asked::Mini(MiniTask { task, examples }))
             }
-            Which::Bench(task) => {
+            TaskName::Benchmark(task) => {
                 let data = point.data.as_ref().ok_or_else(|| {
                     let remedy = "add --data DIR, `cofill data check DIR` says which";
                     Fail::request(format!("{task} needs its data files; {remedy}"))
@@ -61,8 +61,8 @@ impl Asked {
                 let loaded = Box::new(task.load(data)?);
                 let variant = Variant { shots: point.shots, ranks: point.ranks };
                 loaded.prompts(variant)?; // refuses what cannot be asked, before a model is loaded
-                let made = make(task, point.math, &point.python, point.unsafe_exec)?;
-                Ok(Asked::Bench { loaded, variant, made })
+                let made = judges::start(task, point.math, &point.python, point.unsafe_exec)?;
+                Ok(Asked::Benchmark { loaded, variant, made })
             }
         }
     }
@@ -77,14 +77,14 @@ impl Asked {
     pub(crate) fn docs(&self, point: &Point) -> usize {
         let docs = match self {
             Asked::Mini(task) => task.docs(),
-            Asked::Bench { loaded, .. } => loaded.docs(),
+            Asked::Benchmark { loaded, .. } => loaded.docs(),
         };
         point.limit.map_or(docs, |limit| docs.min(limit))
     }
 
     /// Tells what a reader of the score must know.
     pub(crate) fn warn(&self) {
-        if let Asked::Bench { loaded, .. } = self {
+        if let Asked::Benchmark { loaded, .. } = self {
             loaded.warnings().iter().for_each(|warning| warning_line(warning));
         }
     }
@@ -93,9 +93,9 @@ impl Asked {
     pub(crate) fn lend<T>(&self, wrapper: Wrapper, ask: impl FnOnce(&dyn Task) -> Done<T>) -> Done<T> {
         match self {
             Asked::Mini(task) => ask(task),
-            Asked::Bench { loaded, variant, made } => {
+            Asked::Benchmark { loaded, variant, made } => {
                 let prompts = loaded.prompts(*variant)?;
-                ask(&BenchTask { loaded, prompts, wrapper, judges: made.judges() })
+                ask(&BenchmarkTask { loaded, prompts, wrapper, judges: made.judges() })
             }
         }
     }
@@ -133,7 +133,7 @@ impl Settled {
                 let corpus = [("split", json!(point.split.name())), ("corpus_seed", json!(point.corpus_seed))];
                 (corpus.map(|(name, value)| (name.into(), value)).into_iter().collect(), false)
             }
-            Asked::Bench { loaded, variant, made } => {
+            Asked::Benchmark { loaded, variant, made } => {
                 let mut what = how(loaded, wrapper, made);
                 what.insert("shots".into(), json!(loaded.prompts(*variant)?.shots()));
                 what.insert("ranks".into(), json!(point.ranks));

@@ -20,7 +20,7 @@ fn listen() -> std::io::Result<()> {
     let mut signals = signal_hook::iterator::Signals::new(heeded)?;
     std::thread::spawn(move || {
         for signal in signals.forever() {
-            cofill_eval::sandbox::end_everything();
+            cofill_sandbox::end_everything();
             // As if we had never listened: the exit status says which signal it was.
             let _ = signal_hook::low_level::emulate_default_handler(signal);
         }

@@ -14,8 +14,8 @@ mod waiting;
 mod work;
 
 use crate::fail::{Done, Fail};
-use cofill_eval::output;
 use cofill_eval::sweep::Error;
+use cofill_report::output;
 
 /// Run many operating points from a recipe, on one machine or many.
 ///

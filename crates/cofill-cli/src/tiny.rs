@@ -2,7 +2,7 @@
 //!
 //! A prompt of one of them needs no `--length`, and what comes of it can be judged on the spot.
 
-use cofill_eval::tasks::mini::{Mini, Verdict};
+use cofill_tasks::mini::{Checked, Mini};
 use serde::Serialize;
 
 /// What is asked when nothing is.
@@ -55,7 +55,7 @@ impl Question {
 }
 
 impl Judged {
-    pub(crate) fn new(task: Mini, verdict: Verdict) -> Judged {
+    pub(crate) fn new(task: Mini, verdict: Checked) -> Judged {
         Judged { task: task.name(), right: verdict.is_ok(), why: verdict.err().map(|wrong| wrong.0) }
     }
 

@@ -21,8 +21,8 @@ pub mod predicates;
 pub mod report;
 pub mod state;
 
-use crate::bootstrap::{Estimate, Interval};
 use cofill::{Denoiser, Prediction, Query};
+use cofill_report::bootstrap::{Estimate, Interval};
 
 /// States measured on one task with one model.
 #[derive(Debug, Clone)]

@@ -21,11 +21,11 @@ mod point;
 
 pub use point::Point;
 
-use crate::judge::Math;
-use crate::tasks::Which;
-use crate::tasks::mini::Split;
-use crate::wrapper::Wrapper;
 use cofill::SamplerSpec;
+use cofill_tasks::TaskName;
+use cofill_tasks::judge::Math;
+use cofill_tasks::mini::Split;
+use cofill_tasks::wrapper::Wrapper;
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -72,7 +72,7 @@ pub enum Error {
     Section {
         /// The file.
         path: PathBuf,
-        /// Which `[[sweep]]`, counted from 1.
+        /// TaskName `[[sweep]]`, counted from 1.
         section: usize,
         /// What is wrong.
         problem: String,
@@ -122,7 +122,7 @@ struct File {
 #[serde(deny_unknown_fields)]
 struct Section {
     models: Vec<String>,
-    tasks: Vec<Named<Which>>,
+    tasks: Vec<Named<TaskName>>,
     samplers: Vec<Grid>,
     #[serde(default)]
     lengths: Vec<NonZeroUsize>,
@@ -194,7 +194,7 @@ impl Section {
         Ok(points)
     }
 
-    fn point(&self, model: &str, task: Which, sampler: &SamplerSpec, length: Option<usize>) -> Point {
+    fn point(&self, model: &str, task: TaskName, sampler: &SamplerSpec, length: Option<usize>) -> Point {
         Point {
             task,
             model: model.into(),

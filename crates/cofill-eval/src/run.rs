@@ -3,13 +3,13 @@
 //! A batch shares forwards and nothing else: what becomes of a question depends neither on who is decoded beside it, nor on how many
 //! threads compute, nor on what was asked before.
 
-use crate::data;
-use crate::judge::Judges;
-use crate::results::{self, Record};
-use crate::tasks::bench::{self, Loaded, Prompts, Scored};
-use crate::tasks::mini::{self, Example, Form, Mini};
-use crate::wrapper::{self, Specials, Wrapper};
 use cofill::{Canvas, Decode, Denoiser, Pool, Proposal, SamplerSpec, Schedule, Ticket, TokenId};
+use cofill_report::results::{self, Record};
+use cofill_tasks::benchmarks::{self, Loaded, Prompts, Scored};
+use cofill_tasks::data;
+use cofill_tasks::judge::Judges;
+use cofill_tasks::mini::{self, Example, Form, Mini};
+use cofill_tasks::wrapper::{self, Specials, Wrapper};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::time::Instant;
@@ -91,7 +91,7 @@ pub enum Error {
     Mini(#[from] mini::Error),
     /// A benchmark cannot ask or score.
     #[error(transparent)]
-    Bench(#[from] bench::Error),
+    Benchmark(#[from] benchmarks::Error),
     /// What LLaDA's or Dream's harness does cannot be done.
     #[error(transparent)]
     Wrapper(#[from] wrapper::Error),
@@ -104,7 +104,7 @@ pub struct Settings {
     pub sampler: SamplerSpec,
     /// Positions after a prompt.
     pub length: usize,
-    /// Which masks are eligible.
+    /// TaskName masks are eligible.
     pub schedule: Schedule,
     /// 0 proposes the likeliest token.
     pub temperature: f64,
@@ -209,7 +209,7 @@ impl Run<'_> {
 
 /// Some examples of a mini task.
 pub struct MiniTask {
-    /// Which.
+    /// TaskName.
     pub task: Mini,
     /// They are its questions.
     pub examples: Vec<Example>,
@@ -236,10 +236,10 @@ impl Task for MiniTask {
 }
 
 /// A benchmark with its prompts and judges.
-pub struct BenchTask<'a> {
+pub struct BenchmarkTask<'a> {
     /// Its data.
     pub loaded: &'a Loaded,
-    /// Which of its prompts.
+    /// TaskName of its prompts.
     pub prompts: Prompts<'a>,
     /// Whose post-processing is followed.
     pub wrapper: Wrapper,
@@ -247,7 +247,7 @@ pub struct BenchTask<'a> {
     pub judges: Judges<'a>,
 }
 
-impl Task for BenchTask<'_> {
+impl Task for BenchmarkTask<'_> {
     fn docs(&self) -> usize {
         self.loaded.docs()
     }
@@ -266,8 +266,8 @@ impl Task for BenchTask<'_> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::tasks::mini::Split;
     use cofill::{Prediction, Query, RowStats};
+    use cofill_tasks::mini::Split;
 
     /// Numbers are tokens, as in the tiny models, and so are all other bytes; 0 ends, 255 masks.
     pub(crate) struct Plain;

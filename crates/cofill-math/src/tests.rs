@@ -402,9 +402,3 @@ fn hostile_answers_end_soon() {
     }
     unreadable(&["9^{9^{9^9}}+1", "9^{9999999999}"]);
 }
-
-#[test]
-fn the_judge_says_who_it_is() {
-    assert_eq!(Native.name(), "native");
-    assert_eq!(Native.is_equiv("1", "2/2"), Ok(true));
-}

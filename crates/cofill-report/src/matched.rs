@@ -19,15 +19,15 @@ pub const LOW_NFE: f64 = 4.0;
 /// A base point, and the discounted curve at its NFE.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Gain {
-    /// Which model.
+    /// TaskName model.
     pub model: String,
-    /// Which task.
+    /// TaskName task.
     pub task: String,
-    /// Which rule.
+    /// TaskName rule.
     pub rule: String,
     /// The base point's parameter.
     pub param: String,
-    /// Which discount.
+    /// TaskName discount.
     pub variant: String,
     /// Where both are compared.
     pub nfe: f64,
@@ -44,15 +44,15 @@ pub struct Gain {
 /// A base point that the discounted curve does not reach.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Dropped {
-    /// Which model.
+    /// TaskName model.
     pub model: String,
-    /// Which task.
+    /// TaskName task.
     pub task: String,
-    /// Which rule.
+    /// TaskName rule.
     pub rule: String,
     /// The base point's parameter.
     pub param: String,
-    /// Which discount.
+    /// TaskName discount.
     pub variant: String,
     /// Where it lies.
     pub nfe: f64,

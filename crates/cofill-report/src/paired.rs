@@ -27,15 +27,15 @@ pub const ENOUGH: usize = 6;
 /// A base point against the discounted curve, question by question.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Paired {
-    /// Which model.
+    /// TaskName model.
     pub model: String,
-    /// Which task.
+    /// TaskName task.
     pub task: String,
-    /// Which rule.
+    /// TaskName rule.
     pub rule: String,
     /// The base point's parameter.
     pub param: String,
-    /// Which discount.
+    /// TaskName discount.
     pub variant: String,
     /// The base point's NFE.
     pub nfe: f64,

@@ -6,7 +6,7 @@
 //! One process at a time: the file is locked while it grows. And it is read before it is touched: what is not ours stays as it is.
 
 use crate::output::{self, Existing, Output};
-use crate::tasks::bench::{Filtered, JUDGE_FAILED, Scored, Tally};
+use cofill_tasks::benchmarks::{Filtered, JUDGE_FAILED, Scored, Tally};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::io::Write;
@@ -29,7 +29,7 @@ pub struct Header {
 /// What became of an example.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// Which one: its place in the task's test split.
+    /// TaskName one: its place in the task's test split.
     pub doc_id: usize,
     /// SHA-256 of the prompt, in hex.
     pub prompt_sha256: String,
@@ -177,14 +177,14 @@ impl Results {
 }
 
 /// A value as a line.
-pub(crate) fn line(value: &impl Serialize) -> std::io::Result<Vec<u8>> {
+pub fn line(value: &impl Serialize) -> std::io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(value)?;
     line.push(b'\n');
     Ok(line)
 }
 
 /// Where the last line that has an end ends.
-pub(crate) fn whole(text: &[u8]) -> usize {
+pub fn whole(text: &[u8]) -> usize {
     text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)
 }
 
@@ -200,7 +200,7 @@ fn is_torn_header(torn: &[u8], header: &Header) -> bool {
 }
 
 /// The header and the records of whole lines; examples are counted from `first`.
-pub(crate) fn parse(path: &Path, text: &[u8], first: usize) -> Result<(Header, Vec<Record>), Error> {
+pub fn parse(path: &Path, text: &[u8], first: usize) -> Result<(Header, Vec<Record>), Error> {
     let damaged = |line: usize, problem: String| Error::Damaged { path: path.into(), line, problem };
     let mut lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).enumerate();
     let (_, top) = lines.next().ok_or_else(|| damaged(1, "there is no header".into()))?;

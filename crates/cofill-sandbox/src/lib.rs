@@ -25,7 +25,6 @@ use elsewhere as cage;
 #[cfg(target_os = "linux")]
 use linux as cage;
 
-use crate::judge::{Execute, Execution};
 pub use layers::{Layers, Limits};
 use python::Python;
 use run::Runner;
@@ -92,6 +91,15 @@ pub enum Error {
     },
 }
 
+/// How a program ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Execution {
+    /// Whether it ran to its end.
+    pub passed: bool,
+    /// `code_eval`'s word for it: `passed`, `timed out` or `failed: ` and the exception's text.
+    pub result: String,
+}
+
 /// Runs programs, one process each, in a cage that was tried before it is trusted.
 #[derive(Debug)]
 pub struct Sandbox {
@@ -133,6 +141,28 @@ impl Sandbox {
         self.layers
     }
 
+    /// The interpreter and what confines it, for the header of a file of results.
+    pub fn describe(&self) -> String {
+        format!(
+            "Python {} at {}; {}; {}",
+            self.python.version,
+            self.python.executable.display(),
+            self.walls,
+            self.limits
+        )
+    }
+
+    /// Runs a program that nobody trusts, for at most `timeout`. `Err` means that the sandbox itself could not run it.
+    pub fn run(&self, program: &str, timeout: Duration) -> Result<Execution, String> {
+        self.runner().run(program, timeout).map_err(|failure| failure.to_string())
+    }
+
+    /// Runs a program of the caller's own behind the same walls and returns the text that it leaves in its variable `answer`:
+    /// nothing if it raises or takes longer than `timeout`. `Err` means that the sandbox itself could not run it.
+    pub fn answer(&self, program: &str, timeout: Duration) -> Result<Option<String>, String> {
+        self.runner().answer(program, timeout).map_err(|failure| failure.to_string())
+    }
+
     fn runner(&self) -> Runner<'_> {
         Runner { cage: &self.cage, layers: self.layers, limits: &self.limits }
     }
@@ -169,26 +199,6 @@ fn is_ending() -> bool {
 fn wait_if_ending() {
     while is_ending() {
         std::thread::park();
-    }
-}
-
-impl Execute for Sandbox {
-    fn describe(&self) -> String {
-        format!(
-            "Python {} at {}; {}; {}",
-            self.python.version,
-            self.python.executable.display(),
-            self.walls,
-            self.limits
-        )
-    }
-
-    fn run(&self, program: &str, timeout: Duration) -> Result<Execution, String> {
-        self.runner().run(program, timeout).map_err(|failure| failure.to_string())
-    }
-
-    fn answer(&self, program: &str, timeout: Duration) -> Result<Option<String>, String> {
-        self.runner().answer(program, timeout).map_err(|failure| failure.to_string())
     }
 }
 

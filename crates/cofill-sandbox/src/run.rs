@@ -6,8 +6,7 @@
 
 use super::cage::{Cage, Running};
 use super::verdict::{self, Nonce, Wanted};
-use super::{Layers, Limits};
-use crate::judge::Execution;
+use super::{Execution, Layers, Limits};
 use std::io::{Read, Write};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;

@@ -5,7 +5,7 @@
 //! says where the bytes are meanwhile.
 
 use super::Layers;
-use crate::judge::Execution;
+use crate::Execution;
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 

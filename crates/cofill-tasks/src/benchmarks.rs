@@ -34,7 +34,7 @@ use std::str::FromStr;
 
 /// One of the benchmarks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Bench {
+pub enum Benchmark {
     /// Grade school word problems; examples are drawn from the training split.
     Gsm8k,
     /// The same questions after eight fixed examples.
@@ -63,7 +63,7 @@ pub enum Error {
     #[error("{task} has {available} few-shot examples, and {given} were asked for; lower --shots")]
     Shots {
         /// The task.
-        task: Bench,
+        task: Benchmark,
         /// How many there are.
         available: usize,
         /// As given.
@@ -73,7 +73,7 @@ pub enum Error {
     #[error("{task} has no doc_id {doc}; they go from 0 to {}", docs - 1)]
     Doc {
         /// The task.
-        task: Bench,
+        task: Benchmark,
         /// As given.
         doc: usize,
         /// How many there are.
@@ -83,7 +83,7 @@ pub enum Error {
     #[error("{task} is scored by {needs}, and there is none")]
     NoJudge {
         /// The task.
-        task: Bench,
+        task: Benchmark,
         /// What is missing.
         needs: &'static str,
     },
@@ -91,7 +91,7 @@ pub enum Error {
 
 /// A benchmark and its data.
 pub struct Loaded {
-    bench: Bench,
+    bench: Benchmark,
     rows: Box<dyn Rows>,
     sources: Vec<Source>,
 }
@@ -120,58 +120,59 @@ trait Rows: Send + Sync {
 #[derive(Debug)]
 struct NoJudge(&'static str);
 
-impl Bench {
+impl Benchmark {
     /// All of them, in the order of every table.
-    pub const ALL: [Bench; 5] = [Bench::Gsm8k, Bench::Gsm8kCot, Bench::Math500, Bench::Humaneval, Bench::Mbpp];
+    pub const ALL: [Benchmark; 5] =
+        [Benchmark::Gsm8k, Benchmark::Gsm8kCot, Benchmark::Math500, Benchmark::Humaneval, Benchmark::Mbpp];
 
     /// How it is named on the command line.
     pub fn name(self) -> &'static str {
         match self {
-            Bench::Gsm8k => "gsm8k",
-            Bench::Gsm8kCot => "gsm8k_cot",
-            Bench::Math500 => "math500",
-            Bench::Humaneval => "humaneval",
-            Bench::Mbpp => "mbpp",
+            Benchmark::Gsm8k => "gsm8k",
+            Benchmark::Gsm8kCot => "gsm8k_cot",
+            Benchmark::Math500 => "math500",
+            Benchmark::Humaneval => "humaneval",
+            Benchmark::Mbpp => "mbpp",
         }
     }
 
     /// Few-shot examples, unless told otherwise.
     pub fn shots(self) -> usize {
         match self {
-            Bench::Gsm8k | Bench::Gsm8kCot => 8,
-            Bench::Math500 => 4,
-            Bench::Humaneval => 0,
-            Bench::Mbpp => 3,
+            Benchmark::Gsm8k | Benchmark::Gsm8kCot => 8,
+            Benchmark::Math500 => 4,
+            Benchmark::Humaneval => 0,
+            Benchmark::Mbpp => 3,
         }
     }
 
     /// Positions that the paper generates.
     pub fn length(self) -> usize {
         match self {
-            Bench::Gsm8k | Bench::Gsm8kCot => 256,
-            Bench::Math500 | Bench::Humaneval | Bench::Mbpp => 512,
+            Benchmark::Gsm8k | Benchmark::Gsm8kCot => 256,
+            Benchmark::Math500 | Benchmark::Humaneval | Benchmark::Mbpp => 512,
         }
     }
 
     /// Where a response ends, in the order in which the harness looks.
     pub fn until(self) -> &'static [&'static str] {
         match self {
-            Bench::Gsm8k => &["Question:", "</s>", "<|im_end|>"],
-            Bench::Gsm8kCot => &["Q:", "</s>", "<|im_end|>"],
-            Bench::Math500 => &["Problem:"],
-            Bench::Humaneval => &["\nclass", "\ndef", "\n#", "\nif", "\nprint"],
-            Bench::Mbpp => &["[DONE]"],
+            Benchmark::Gsm8k => &["Question:", "</s>", "<|im_end|>"],
+            Benchmark::Gsm8kCot => &["Q:", "</s>", "<|im_end|>"],
+            Benchmark::Math500 => &["Problem:"],
+            Benchmark::Humaneval => &["\nclass", "\ndef", "\n#", "\nif", "\nprint"],
+            Benchmark::Mbpp => &["[DONE]"],
         }
     }
 
     /// The data files it reads.
     pub fn files(self) -> Vec<&'static File> {
         match self {
-            Bench::Gsm8k => vec![&data::GSM8K_TEST, &data::GSM8K_TRAIN],
-            Bench::Gsm8kCot => vec![&data::GSM8K_TEST, &data::GSM8K_COT_SHOTS],
-            Bench::Math500 => vec![&data::MATH500_TEST, &data::MINERVA_SHOTS],
-            Bench::Humaneval => vec![&data::HUMANEVAL_TEST],
-            Bench::Mbpp => vec![&data::MBPP_TEST, &data::MBPP_SHOTS],
+            Benchmark::Gsm8k => vec![&data::GSM8K_TEST, &data::GSM8K_TRAIN],
+            Benchmark::Gsm8kCot => vec![&data::GSM8K_TEST, &data::GSM8K_COT_SHOTS],
+            Benchmark::Math500 => vec![&data::MATH500_TEST, &data::MINERVA_SHOTS],
+            Benchmark::Humaneval => vec![&data::HUMANEVAL_TEST],
+            Benchmark::Mbpp => vec![&data::MBPP_TEST, &data::MBPP_SHOTS],
         }
     }
 
@@ -179,11 +180,11 @@ impl Bench {
     pub fn load(self, folder: &Path) -> Result<Loaded, Error> {
         let mut reader = Reader { folder, sources: Vec::new() };
         let rows: Box<dyn Rows> = match self {
-            Bench::Gsm8k => Box::new(gsm8k::Sampled::read(&mut reader)?),
-            Bench::Gsm8kCot => Box::new(gsm8k::Cot::read(&mut reader)?),
-            Bench::Math500 => Box::new(math500::Math500::read(&mut reader)?),
-            Bench::Humaneval => Box::new(humaneval::Humaneval::read(&mut reader)?),
-            Bench::Mbpp => Box::new(mbpp::Mbpp::read(&mut reader)?),
+            Benchmark::Gsm8k => Box::new(gsm8k::Sampled::read(&mut reader)?),
+            Benchmark::Gsm8kCot => Box::new(gsm8k::Cot::read(&mut reader)?),
+            Benchmark::Math500 => Box::new(math500::Math500::read(&mut reader)?),
+            Benchmark::Humaneval => Box::new(humaneval::Humaneval::read(&mut reader)?),
+            Benchmark::Mbpp => Box::new(mbpp::Mbpp::read(&mut reader)?),
         };
         Ok(Loaded { bench: self, rows, sources: reader.sources })
     }
@@ -204,8 +205,8 @@ impl Reader<'_> {
 }
 
 impl Loaded {
-    /// Which benchmark.
-    pub fn bench(&self) -> Bench {
+    /// TaskName benchmark.
+    pub fn bench(&self) -> Benchmark {
         self.bench
     }
 
@@ -272,24 +273,24 @@ fn block(text: &str, delimiter: &str, target: &str) -> String {
     if target.is_empty() { text.into() } else { format!("{text}{delimiter}{target}\n\n") }
 }
 
-impl fmt::Display for Bench {
+impl fmt::Display for Benchmark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl FromStr for Bench {
+impl FromStr for Benchmark {
     type Err = Error;
 
-    fn from_str(given: &str) -> Result<Bench, Error> {
+    fn from_str(given: &str) -> Result<Benchmark, Error> {
         // The harness itself names MATH-500 in this form `minerva_math500`, in releases after 0.4.8.
         let name = if given == "minerva_math500" { "math500" } else { given };
-        Bench::ALL.into_iter().find(|task| task.name() == name).ok_or_else(|| Error::Task { given: given.into() })
+        Benchmark::ALL.into_iter().find(|task| task.name() == name).ok_or_else(|| Error::Task { given: given.into() })
     }
 }
 
 fn names() -> String {
-    Bench::ALL.map(|task| format!("`{task}`")).join(", ")
+    Benchmark::ALL.map(|task| format!("`{task}`")).join(", ")
 }
 
 #[cfg(test)]

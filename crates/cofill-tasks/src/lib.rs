@@ -1,53 +1,62 @@
-//! What a model can be asked, and what counts as right.
+//! Tasks whose answers a program can check, for scoring models and samplers.
+//!
+//! A task gives prompts and judges answers. It knows no model and no tokenizer: text in, verdict out. [`mini`] tasks are generated
+//! here; the paper's [`benchmarks`] read their files through [`data`] and ask and score as lm-evaluation-harness does. Formulas and
+//! programs are handed to judges ([`judge`]), which live in crates of their own.
 
-pub mod bench;
+pub mod benchmarks;
+pub mod data;
+pub mod judge;
 pub mod mini;
+pub mod mt19937;
+mod pystr;
+pub mod wrapper;
 
-use bench::Bench;
+use benchmarks::Benchmark;
 use mini::Mini;
 use std::fmt;
 use std::str::FromStr;
 
 /// A task of either kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Which {
+pub enum TaskName {
     /// Generated here.
     Mini(Mini),
     /// Read from files.
-    Bench(Bench),
+    Benchmark(Benchmark),
 }
 
-impl Which {
+impl TaskName {
     /// How it is named on the command line.
     pub fn name(self) -> &'static str {
         match self {
-            Which::Mini(task) => task.name(),
-            Which::Bench(task) => task.name(),
+            TaskName::Mini(task) => task.name(),
+            TaskName::Benchmark(task) => task.name(),
         }
     }
 
     /// Positions that are generated unless told otherwise.
     pub fn length(self) -> usize {
         match self {
-            Which::Mini(task) => task.length(),
-            Which::Bench(task) => task.length(),
+            TaskName::Mini(task) => task.length(),
+            TaskName::Benchmark(task) => task.length(),
         }
     }
 }
 
-impl fmt::Display for Which {
+impl fmt::Display for TaskName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl FromStr for Which {
+impl FromStr for TaskName {
     type Err = String;
 
-    fn from_str(given: &str) -> Result<Which, String> {
-        let bench = given.parse().map(Which::Bench);
-        given.parse().map(Which::Mini).or(bench).map_err(|_| {
-            let names = Mini::ALL.map(Mini::name).into_iter().chain(Bench::ALL.map(Bench::name));
+    fn from_str(given: &str) -> Result<TaskName, String> {
+        let bench = given.parse().map(TaskName::Benchmark);
+        given.parse().map(TaskName::Mini).or(bench).map_err(|_| {
+            let names = Mini::ALL.map(Mini::name).into_iter().chain(Benchmark::ALL.map(Benchmark::name));
             let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
             format!("unknown task `{given}`; expected one of {}", names.join(", "))
         })

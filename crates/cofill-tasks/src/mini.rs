@@ -17,7 +17,7 @@
 
 pub mod chain;
 pub mod code;
-pub(crate) mod draw;
+pub mod draw;
 pub mod predicates;
 mod python;
 pub mod sudoku;
@@ -105,7 +105,7 @@ pub enum Error {
 pub struct Wrong(pub String);
 
 /// Right, or wrong for a reason.
-pub type Verdict = Result<(), Wrong>;
+pub type Checked = Result<(), Wrong>;
 
 impl Mini {
     /// All of them, in the order of every table.
@@ -191,7 +191,7 @@ impl Mini {
     }
 
     /// Whether `answer` is right for `prompt`; an error if this task asks no such thing.
-    pub fn check(self, prompt: &str, answer: &str) -> Result<Verdict, Error> {
+    pub fn check(self, prompt: &str, answer: &str) -> Result<Checked, Error> {
         let (verdict, shape) = match self {
             Mini::Chain => (chain::check(prompt, answer), chain::SHAPE),
             Mini::Sums => (sums::check(prompt, answer), sums::SHAPE),
@@ -265,7 +265,7 @@ fn number(text: &str) -> Option<i64> {
     if plain { text.parse().ok() } else { None }
 }
 
-fn wrong(reason: impl Into<String>) -> Verdict {
+fn wrong(reason: impl Into<String>) -> Checked {
     Err(Wrong(reason.into()))
 }
 

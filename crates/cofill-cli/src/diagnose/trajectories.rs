@@ -12,12 +12,12 @@ use cofill_eval::diagnose::report::{Folder, Report};
 use cofill_eval::diagnose::state::{Heads, Plan, Scope, State, Steps, states};
 use cofill_eval::diagnose::{Setting, deferral as deferred, intervention as intervened};
 use cofill_eval::run::{self, Question};
-use cofill_eval::tasks::Which;
-use cofill_eval::tasks::bench::{Loaded, Prompts, Variant};
-use cofill_eval::tasks::mini::predicates::GAP;
-use cofill_eval::tasks::mini::{Example, Form, Mini, Split};
-use cofill_eval::wrapper::Wrapper;
 use cofill_model::{AttentionRow, Model};
+use cofill_tasks::TaskName;
+use cofill_tasks::benchmarks::{Loaded, Prompts, Variant};
+use cofill_tasks::mini::predicates::GAP;
+use cofill_tasks::mini::{Example, Form, Mini, Split};
+use cofill_tasks::wrapper::Wrapper;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::num::NonZeroUsize;
@@ -65,12 +65,12 @@ enum ScopeArg {
     All,
 }
 
-/// Which decodes, and when they are probed.
+/// TaskName decodes, and when they are probed.
 #[derive(clap::Args)]
 struct StateArgs {
     /// Tasks, as `cofill eval` names them, separated by commas (default: chain, sums, code and sudoku).
     #[arg(long = "task", value_name = "TASKS", value_delimiter = ',')]
-    tasks: Vec<Which>,
+    tasks: Vec<TaskName>,
     /// Prompts of your own: a file with a line {"prompt":".."} for each. Needs --length.
     #[arg(long, value_name = "FILE", requires = "length")]
     prompts: Option<PathBuf>,
@@ -88,11 +88,11 @@ struct StateArgs {
     /// k of the Top-k decode.
     #[arg(short, long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(2..))]
     k: u32,
-    /// Which of its steps are probed, from 0: 0,7,15 (default: the first, and the last of every quarter, as in the
+    /// TaskName of its steps are probed, from 0: 0,7,15 (default: the first, and the last of every quarter, as in the
     /// paper).
     #[arg(long, value_name = "STEPS", value_delimiter = ',')]
     steps: Vec<usize>,
-    /// Which layer's attention: first, middle, last or a number.
+    /// TaskName layer's attention: first, middle, last or a number.
     #[arg(long, value_name = "LAYER", default_value = "last", value_parser = parse_layer)]
     layer: Layers,
     /// alpha of the score s.
@@ -263,9 +263,9 @@ impl StateArgs {
     }
 
     /// The tasks that were named, or those of the models inside the program.
-    fn tasks(&self) -> Vec<Which> {
+    fn tasks(&self) -> Vec<TaskName> {
         match (self.tasks.is_empty(), &self.prompts) {
-            (true, None) => [Mini::Chain, Mini::Sums, Mini::Code, Mini::Sudoku].map(Which::Mini).to_vec(),
+            (true, None) => [Mini::Chain, Mini::Sums, Mini::Code, Mini::Sudoku].map(TaskName::Mini).to_vec(),
             _ => self.tasks.clone(),
         }
     }
@@ -275,8 +275,8 @@ impl StateArgs {
         for task in self.tasks() {
             let length = self.length.map_or(task.length(), |length| length as usize);
             let (questions, is_bench) = match task {
-                Which::Mini(mini) => (self.mini(mini)?, false),
-                Which::Bench(bench) => {
+                TaskName::Mini(mini) => (self.mini(mini)?, false),
+                TaskName::Benchmark(bench) => {
                     let data = self.data.as_ref().ok_or_else(|| {
                         Fail::request(format!(
                             "{bench} needs its data files; add --data DIR, `cofill data check DIR` says which"

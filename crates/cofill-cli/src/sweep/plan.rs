@@ -97,7 +97,7 @@ struct Known {
 }
 
 impl Known {
-    fn open(&mut self, point: &Point) -> Done<(cofill_eval::results::Header, usize)> {
+    fn open(&mut self, point: &Point) -> Done<(cofill_report::results::Header, usize)> {
         let asked = match self.tasks.entry(Asked::key(point)) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {

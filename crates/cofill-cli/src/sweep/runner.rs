@@ -5,8 +5,8 @@ use crate::fail::{Done, Fail};
 use crate::model;
 use crate::setup::{Asked, Ready, Settled};
 use cofill_eval::recipe::Point;
-use cofill_eval::results::{Header, Record, difference};
 use cofill_eval::sweep::{Planned, Runner, Waiting};
+use cofill_report::results::{Header, Record, difference};
 use std::ops::Range;
 use std::path::PathBuf;
 

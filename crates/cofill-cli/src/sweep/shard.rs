@@ -1,4 +1,4 @@
-//! Which share of a sweep is ours: what was said, or what the scheduler that started us says.
+//! TaskName share of a sweep is ours: what was said, or what the scheduler that started us says.
 
 use crate::fail::{Done, Fail};
 use cofill_eval::sweep::Share;

@@ -8,10 +8,10 @@
 //! around its integers is, too.
 
 use crate::run::Codec;
-use crate::tasks::mini::draw::Draw;
-use crate::tasks::mini::predicates::{GAP, HEAD, KINDS, Kind, N_PREDICATES};
-use crate::tasks::mini::{Mini, Split};
 use cofill::TokenId;
+use cofill_tasks::mini::draw::Draw;
+use cofill_tasks::mini::predicates::{GAP, HEAD, KINDS, Kind, N_PREDICATES};
+use cofill_tasks::mini::{Mini, Split};
 
 /// What is drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -193,7 +193,7 @@ fn single(integer: &str, codec: &dyn Codec) -> Result<Option<TokenId>, Error> {
     }
 }
 
-/// Which of the 4n integers are masked, ascending.
+/// TaskName of the 4n integers are masked, ascending.
 fn gaps(draw: &mut Draw, form: Form, n: usize) -> Result<Vec<usize>, Error> {
     let mut gaps = match form {
         Form::Pair(pair) => {
@@ -225,7 +225,7 @@ fn gaps(draw: &mut Draw, form: Form, n: usize) -> Result<Vec<usize>, Error> {
 mod tests {
     use super::*;
     use crate::run::tests::Plain;
-    use crate::wrapper::Specials;
+    use cofill_tasks::wrapper::Specials;
 
     const MASK: TokenId = 255;
 

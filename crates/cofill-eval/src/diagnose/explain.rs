@@ -6,11 +6,11 @@
 //! apart from the decode's own.
 
 use super::ask;
-use crate::kl::kl;
 use cofill::adas::{AttentionDiscount, Weight};
 use cofill::{
     Canvas, Decode, Denoiser, Error, Prediction, Query, Result, SamplerSpec, Schedule, Step, TokenId, generate,
 };
+use cofill_report::kl::kl;
 use serde::Serialize;
 
 /// A decode with reasons.

@@ -1,9 +1,9 @@
-//! Which layer or head is the best signal: the same number for every head of every layer.
+//! TaskName layer or head is the best signal: the same number for every head of every layer.
 
 use super::report::{Table, three};
 use super::{Setting, mean, normal};
-use crate::bootstrap::Estimate;
-use crate::spearman::spearman;
+use cofill_report::bootstrap::Estimate;
+use cofill_report::spearman::spearman;
 use serde::Serialize;
 
 /// A number for every head, and for the mean of every layer's heads.

@@ -10,12 +10,12 @@ use super::heads::ByHead;
 use super::mean;
 use super::report::{Report, Table, latex_text};
 use super::state::Heads;
-use crate::bootstrap::{Bootstrap, Estimate};
-use crate::plot::{Axis, Figure, LOOKS, Mark, Panel, Row, Scale};
 use crate::run::Codec;
-use crate::spearman::ranks;
-use crate::tasks::mini::Mini;
 use cofill::{Denoiser, Layers, Proposal, Query, TokenId};
+use cofill_report::bootstrap::{Bootstrap, Estimate};
+use cofill_report::plot::{Axis, Figure, LOOKS, Mark, Panel, Row, Scale};
+use cofill_report::spearman::ranks;
+use cofill_tasks::mini::Mini;
 use serde::Serialize;
 use serde_json::json;
 use std::fmt::Write;
@@ -73,7 +73,7 @@ pub struct Filled {
 /// The attention between two masks of one text.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Between {
-    /// Which text.
+    /// TaskName text.
     pub example: usize,
     /// Whether they depend on each other.
     pub dependent: bool,
@@ -217,7 +217,7 @@ impl Summary {
             };
             let interval = bootstrap.replicates(sums.len(), |drawn| ratio(&mut drawn.iter().copied()));
             let value = ratio(&mut (0..sums.len()));
-            let interval = interval.interval(crate::bootstrap::LEVEL)?;
+            let interval = interval.interval(cofill_report::bootstrap::LEVEL)?;
             value.is_finite().then_some(Estimate { value, interval })
         };
         let count = |dependent: bool| measured.between.iter().filter(|pair| pair.dependent == dependent).count();

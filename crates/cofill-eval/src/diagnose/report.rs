@@ -3,9 +3,9 @@
 //! A diagnostic makes a [`Report`]; a [`Folder`] keeps it. Raw lines are written as they are measured, so an
 //! interrupted run keeps what it had; tables and figures can be made from them at any time.
 
-use crate::bootstrap::Estimate;
-use crate::output::{self, Existing, Output};
-use crate::plot::{self, Figure};
+use cofill_report::bootstrap::Estimate;
+use cofill_report::output::{self, Existing, Output};
+use cofill_report::plot::{self, Figure};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
@@ -176,7 +176,7 @@ impl Folder {
 
     /// Appends a raw line.
     pub fn line(&mut self, line: &impl Serialize) -> Result<(), Error> {
-        let written = crate::results::line(line).and_then(|line| self.raw.write_all(&line));
+        let written = cofill_report::results::line(line).and_then(|line| self.raw.write_all(&line));
         Ok(written.map_err(|source| self.raw.failed(source))?)
     }
 
@@ -201,7 +201,7 @@ impl Folder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bootstrap::Interval;
+    use cofill_report::bootstrap::Interval;
 
     #[test]
     fn numbers_are_printed_as_the_paper_prints_them() {

@@ -14,9 +14,9 @@
 //! The decode itself never learns of it.
 
 use super::ask;
-use crate::kl::kl;
 use cofill::adas::DEFAULT_ALPHA;
 use cofill::{Canvas, Decode, Denoiser, Error, Layers, Prediction, Query, Result, SamplerSpec, TokenId};
+use cofill_report::kl::kl;
 use serde::Serialize;
 
 /// What is measured, and when.
@@ -63,7 +63,7 @@ pub enum Heads {
     Apart,
 }
 
-/// Which steps of a decode are probed.
+/// TaskName steps of a decode are probed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Steps {
     /// Five, spread as the paper's are.
@@ -93,9 +93,9 @@ impl Steps {
 /// One intervention.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct State {
-    /// Which example.
+    /// TaskName example.
     pub doc: usize,
-    /// Which step of its decode.
+    /// TaskName step of its decode.
     pub step: usize,
     /// |M|.
     pub n_masked: usize,

@@ -1,10 +1,10 @@
 //! An operating point: everything that `cofill eval` can be told about one score.
 
-use crate::judge::Math;
-use crate::tasks::Which;
-use crate::tasks::mini::Split;
-use crate::wrapper::Wrapper;
 use cofill::SamplerSpec;
+use cofill_tasks::TaskName;
+use cofill_tasks::judge::Math;
+use cofill_tasks::mini::Split;
+use cofill_tasks::wrapper::Wrapper;
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use std::path::PathBuf;
 pub struct Point {
     /// What is asked.
     #[serde(with = "named")]
-    pub task: Which,
+    pub task: TaskName,
     /// Who is asked, as `-m` takes it.
     pub model: String,
     /// Who decides what is committed together.

@@ -1,7 +1,7 @@
 //! What a unit and a point are called: a hash of everything that decides their records.
 
-use crate::data::sha256;
 use crate::recipe::Point;
+use cofill_tasks::data::sha256;
 use serde_json::{Map, Value, json};
 use std::ops::Range;
 use std::path::Path;

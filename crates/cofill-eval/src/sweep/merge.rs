@@ -1,8 +1,8 @@
 //! From units to one file of results per operating point.
 
 use super::{Error, Planned, Sweep};
-use crate::output::{self, Existing, Output};
-use crate::results::{self, Header, Record, Results, Totals, line};
+use cofill_report::output::{self, Existing, Output};
+use cofill_report::results::{self, Header, Record, Results, Totals, line};
 use serde_json::{Value, json};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};

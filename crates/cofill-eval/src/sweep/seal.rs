@@ -4,7 +4,7 @@
 //! first line that is wrong, in a finished unit as in a part whose worker died. Merged files have none: they are what `cofill eval --out`
 //! writes. Earlier versions wrote units without sums, and pass over the field when they read ours.
 
-use crate::data::sha256;
+use cofill_tasks::data::sha256;
 
 const BEFORE: &[u8] = b",\"sum\":\"";
 const AFTER: &[u8] = b"\"}";

@@ -1,7 +1,7 @@
 use super::claim::{Claim, Claims, Taken};
 use super::*;
 use crate::recipe::Recipe;
-use crate::results::{self, Record, Results};
+use cofill_report::results::{self, Record, Results};
 use serde_json::json;
 use std::ops::Range;
 use std::sync::Mutex;

@@ -2,7 +2,7 @@
 
 use super::seal::{Seal, unseal};
 use super::{Error, Planned, Sweep, address};
-use crate::results::{self, Header, Record};
+use cofill_report::results::{self, Header, Record};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::fs::{File, OpenOptions};

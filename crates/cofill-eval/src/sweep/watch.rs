@@ -1,7 +1,7 @@
 //! How far a sweep is, for whoever looks on: a reader of the folder, so it sees the work of every machine.
 
 use super::{Error, Planned, Sweep, Unit};
-use crate::results::Totals;
+use cofill_report::results::Totals;
 use std::collections::HashSet;
 
 /// Follows a sweep.

@@ -4,7 +4,7 @@ use super::card::Holder;
 use super::claim::{Claim, Claims, Taken};
 use super::unit::{End, Part};
 use super::{Error, Planned, Sweep, Unit};
-use crate::results::{Header, Record};
+use cofill_report::results::{Header, Record};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub struct Waiting {
     pub since: Duration,
 }
 
-/// Which units a worker does first, and whether it may leave when others are at them.
+/// TaskName units a worker does first, and whether it may leave when others are at them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Share {
     /// Everything.

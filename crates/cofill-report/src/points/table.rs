@@ -6,9 +6,9 @@
 
 use super::files::parts;
 use super::{ADAS, BASE, Error, Point, Points};
-use crate::data;
-use crate::tasks::bench::Bench;
 use cofill::{REGISTRY, SamplerSpec};
+use cofill_tasks::benchmarks::Benchmark;
+use cofill_tasks::data;
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -88,7 +88,7 @@ struct Row<'a> {
 impl Row<'_> {
     fn point(&self) -> Result<Point, Error> {
         let task = self.word("task")?;
-        let bench = Bench::ALL.into_iter().find(|bench| bench.name().eq_ignore_ascii_case(task));
+        let bench = Benchmark::ALL.into_iter().find(|bench| bench.name().eq_ignore_ascii_case(task));
         let score = self.number("score", 0.0, 100.0)?.ok_or_else(|| self.refused("score", "give a percentage"))?;
         let nfe = self.number("nfe", f64::MIN_POSITIVE, 1e9)?;
         let nfe = nfe.ok_or_else(|| self.refused("nfe", "give the mean number of forwards"))?;
@@ -216,12 +216,12 @@ pub fn task_name(task: &str) -> &str {
 }
 
 /// How many questions the whole benchmark has.
-fn questions(bench: Bench) -> usize {
+fn questions(bench: Benchmark) -> usize {
     match bench {
-        Bench::Gsm8k | Bench::Gsm8kCot => data::GSM8K_TEST.rows,
-        Bench::Math500 => data::MATH500_TEST.rows,
-        Bench::Humaneval => data::HUMANEVAL_TEST.rows,
-        Bench::Mbpp => data::MBPP_TEST.rows,
+        Benchmark::Gsm8k | Benchmark::Gsm8kCot => data::GSM8K_TEST.rows,
+        Benchmark::Math500 => data::MATH500_TEST.rows,
+        Benchmark::Humaneval => data::HUMANEVAL_TEST.rows,
+        Benchmark::Mbpp => data::MBPP_TEST.rows,
     }
 }
 

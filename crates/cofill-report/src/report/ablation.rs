@@ -29,11 +29,11 @@ pub struct Ablation {
 /// A sampler of which at least two values are known.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Setting {
-    /// Which model.
+    /// TaskName model.
     pub model: String,
-    /// Which task.
+    /// TaskName task.
     pub task: String,
-    /// Which rule.
+    /// TaskName rule.
     pub rule: String,
     /// Its parameter.
     pub param: String,

@@ -1,7 +1,7 @@
 //! Files without a name: deleted, but still open or mapped. They take space and stand in no directory.
 
-use crate::sandbox::tidy::Usage;
-use crate::sandbox::{Limits, tidy};
+use crate::tidy::Usage;
+use crate::{Limits, tidy};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;

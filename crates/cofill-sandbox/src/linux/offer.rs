@@ -4,15 +4,15 @@
 //! ways.
 
 use super::{Cage, Identity, Namespaces, filter, sys};
-use crate::sandbox::layers::Offer;
-use crate::sandbox::python::Python;
-use crate::sandbox::run::Runner;
-use crate::sandbox::tidy::{self, Access, Workdir};
-use crate::sandbox::{Error, Layers, Options, PROBE_TIMEOUT};
+use crate::layers::Offer;
+use crate::python::Python;
+use crate::run::Runner;
+use crate::tidy::{self, Access, Workdir};
+use crate::{Error, Layers, Options, PROBE_TIMEOUT};
 use std::io;
 
 /// The layers that are wanted and work.
-pub(in crate::sandbox) fn offer(python: &Python, options: &Options) -> Result<Offer, Error> {
+pub(crate) fn offer(python: &Python, options: &Options) -> Result<Offer, Error> {
     let parent = std::env::temp_dir();
     for prefix in ["cofill-sandbox-", "cofill-canary-"] {
         tidy::remove_stale(&parent, prefix);

@@ -1,8 +1,7 @@
 //! Ordinary programs, and the harness's semantics for the less ordinary ones.
 
 use super::{FALLBACK, SECOND, alone, by_two, python, sandbox};
-use cofill_eval::judge::Execute;
-use cofill_eval::sandbox::{Layers, Options, Sandbox};
+use cofill_sandbox::{Layers, Options, Sandbox};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;

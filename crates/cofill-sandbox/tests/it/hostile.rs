@@ -5,8 +5,7 @@
 //! it is checked.
 
 use super::{FALLBACK, SECOND, alone, by_two, drivers, sandbox, unsafe_sandbox};
-use cofill_eval::judge::{Execute, Execution};
-use cofill_eval::sandbox::{Layers, Sandbox};
+use cofill_sandbox::{Execution, Layers, Sandbox};
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::os::linux::net::SocketAddrExt;

@@ -4,8 +4,7 @@
 //! says, to see that the sandbox agrees with `code_eval` about how each of them ends.
 
 use super::{FALLBACK, SECOND, alone, by_two, python};
-use cofill_eval::judge::{Execute, Execution};
-use cofill_eval::sandbox::{Layers, Options, Sandbox};
+use cofill_sandbox::{Execution, Layers, Options, Sandbox};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,16 +1,16 @@
 //! What a folder of benchmark files holds.
 
-use super::{Bench, gsm8k, humaneval, math500, mbpp};
+use super::{Benchmark, gsm8k, humaneval, math500, mbpp};
 use crate::data::{self, Error, FILES, File, Row, Source, load};
 use std::path::Path;
 
 /// A file of [`FILES`] as it was found, or why it cannot be used.
 #[derive(Debug)]
 pub struct Finding {
-    /// Which file.
+    /// TaskName file.
     pub file: &'static File,
     /// Who reads it.
-    pub tasks: Vec<Bench>,
+    pub tasks: Vec<Benchmark>,
     /// What was found.
     pub found: Result<Source, Error>,
 }
@@ -21,7 +21,7 @@ pub fn check(folder: &Path) -> Result<Vec<Finding>, Error> {
         return Err(Error::Folder { path: folder.into() });
     }
     let finding = |file: &'static File| {
-        let tasks = Bench::ALL.into_iter().filter(|task| task.files().contains(&file)).collect();
+        let tasks = Benchmark::ALL.into_iter().filter(|task| task.files().contains(&file)).collect();
         Finding { file, tasks, found: find(folder, file) }
     };
     Ok(FILES.iter().map(|file| finding(file)).collect())

@@ -4,14 +4,14 @@
 //! processes every rank has its own generator and takes every W-th question: question i gets draw ⌊i / W⌋, and the first W questions
 //! share their examples. A score of an 8-shot run therefore depends on how many GPUs it ran on.
 
-use super::{Bench, Error, Loaded};
+use super::{Benchmark, Error, Loaded};
 use crate::mt19937::Mt19937;
 use std::num::NonZeroUsize;
 
 /// The harness's seed for few-shot draws.
 pub const FEWSHOT_SEED: u64 = 1234;
 
-/// Which of the harness's prompts.
+/// TaskName of the harness's prompts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Variant {
     /// Few-shot examples; `None` for as many as the paper uses.
@@ -31,7 +31,7 @@ pub struct Prompts<'a> {
     task: &'a Loaded,
     shots: usize,
     ranks: NonZeroUsize,
-    /// Which examples each draw took, in order. Empty where the first ones are taken.
+    /// TaskName examples each draw took, in order. Empty where the first ones are taken.
     draws: Vec<Vec<usize>>,
 }
 
@@ -40,12 +40,12 @@ impl Loaded {
     pub fn prompts(&self, variant: Variant) -> Result<Prompts<'_>, Error> {
         let (task, available) = (self.bench, self.rows.pool());
         let given = variant.shots.unwrap_or(task.shots());
-        let shots = if task == Bench::Humaneval { 0 } else { given };
+        let shots = if task == Benchmark::Humaneval { 0 } else { given };
         if shots > available {
             return Err(Error::Shots { task, available, given });
         }
         let mut draws = Vec::new();
-        if task == Bench::Gsm8k && shots > 0 {
+        if task == Benchmark::Gsm8k && shots > 0 {
             let mut random = Mt19937::seeded(FEWSHOT_SEED);
             for _ in 0..self.docs().div_ceil(variant.ranks.get()) {
                 let drawn = random.sample(available as u32, shots as u32).unwrap_or_default();
@@ -62,7 +62,7 @@ impl Prompts<'_> {
         self.shots
     }
 
-    /// Which examples question `doc` is given, in order.
+    /// TaskName examples question `doc` is given, in order.
     pub fn examples(&self, doc: usize) -> Vec<usize> {
         match self.draws.get(doc / self.ranks) {
             Some(drawn) => drawn.clone(),

@@ -1,7 +1,7 @@
 //! What a reply is worth: every filter's reading of it, and means over many.
 
 use crate::judge::Execution;
-use crate::tasks::mini::Verdict;
+use crate::mini::Checked;
 use serde_json::{Value, json};
 
 /// One way of reading a reply, and its metrics.
@@ -109,7 +109,7 @@ impl From<&str> for Filtered {
 
 impl Scored {
     /// The verdict of a mini task.
-    pub(crate) fn verdict(text: &str, verdict: &Verdict) -> Scored {
+    pub fn verdict(text: &str, verdict: &Checked) -> Scored {
         let why = verdict.as_ref().err().map(|wrong| ("why", wrong.0.clone()));
         Scored { filters: vec![Filter::new("none", text, "right", verdict.is_ok())], notes: why.into_iter().collect() }
     }

@@ -55,7 +55,7 @@ fn folder() -> Folder {
     Folder(path)
 }
 
-fn prompts(task: Bench, shots: Option<usize>, ranks: usize) -> Vec<String> {
+fn prompts(task: Benchmark, shots: Option<usize>, ranks: usize) -> Vec<String> {
     let path = folder();
     let loaded = task.load(&path).unwrap();
     let prompts = loaded.prompts(Variant { shots, ranks: NonZeroUsize::new(ranks).unwrap() }).unwrap();
@@ -65,30 +65,30 @@ fn prompts(task: Bench, shots: Option<usize>, ranks: usize) -> Vec<String> {
 #[test]
 fn prompts_of_fixed_examples() {
     let check = |task, shots, prompt: &str| assert_eq!(prompts(task, Some(shots), 1)[0], prompt);
-    check(Bench::Gsm8kCot, 2, "Q: 1?\nA: The answer is 1.\n\nQ: 2?\nA: 2\n\nQ: What is 1?\nA:");
-    check(Bench::Gsm8kCot, 0, "Q: What is 1?\nA:");
-    check(Bench::Math500, 1, "Problem:\nShot.\n\nSolution: Done.\n\nProblem:\nAdd.\n\nSolution:");
-    check(Bench::Humaneval, 0, "def f():\n");
+    check(Benchmark::Gsm8kCot, 2, "Q: 1?\nA: The answer is 1.\n\nQ: 2?\nA: 2\n\nQ: What is 1?\nA:");
+    check(Benchmark::Gsm8kCot, 0, "Q: What is 1?\nA:");
+    check(Benchmark::Math500, 1, "Problem:\nShot.\n\nSolution: Done.\n\nProblem:\nAdd.\n\nSolution:");
+    check(Benchmark::Humaneval, 0, "def f():\n");
     // The harness ignores shots for a task that has none.
-    check(Bench::Humaneval, 7, "def f():\n");
+    check(Benchmark::Humaneval, 7, "def f():\n");
     let task = "You are an expert Python programmer, and here is your task:";
     let tests = "Your code should pass these tests:\n\nassert a\nassert b\nassert c\n[BEGIN]\n";
-    check(Bench::Mbpp, 1, &format!("{task} Shot. {tests}a = 1\r\n\n[DONE]\n\n{task} Do it. {tests}"));
+    check(Benchmark::Mbpp, 1, &format!("{task} Shot. {tests}a = 1\r\n\n[DONE]\n\n{task} Do it. {tests}"));
 }
 
 #[test]
 fn every_question_gets_its_own_draw_and_ranks_share_them() {
-    let one = prompts(Bench::Gsm8k, Some(3), 1);
+    let one = prompts(Benchmark::Gsm8k, Some(3), 1);
     // `random.Random(1234).sample(range(30), 3)`, twice, in CPython.
     let shot = |n: usize| format!("Question: What is {n}?\nAnswer: It is {n}.\n#### {n}\n\n");
     let expected =
         |draw: [usize; 3], n: usize| draw.map(|i| shot(100 + i)).concat() + &format!("Question: What is {n}?\nAnswer:");
     assert_eq!(one[0], expected([24, 14, 3], 1));
     assert_eq!(one[1], expected([0, 2, 29], 2));
-    let two = prompts(Bench::Gsm8k, Some(3), 2);
+    let two = prompts(Benchmark::Gsm8k, Some(3), 2);
     assert_eq!([&two[0], &two[1], &two[2]], [&one[0], &expected([24, 14, 3], 2), &expected([0, 2, 29], 3)]);
     // All thirty are drawn, and the last question is one of them: it is left out.
-    let all = prompts(Bench::Gsm8k, Some(30), 1);
+    let all = prompts(Benchmark::Gsm8k, Some(30), 1);
     assert_eq!(all[0].matches("####").count(), 30);
     assert_eq!((all[5].matches("####").count(), all[5].matches("What is 107?").count()), (29, 1));
 }
@@ -96,26 +96,29 @@ fn every_question_gets_its_own_draw_and_ranks_share_them() {
 #[test]
 fn what_is_not_there_is_refused() {
     let path = folder();
-    let cot = Bench::Gsm8kCot.load(&path).unwrap();
+    let cot = Benchmark::Gsm8kCot.load(&path).unwrap();
     let too_many = cot.prompts(Variant::default()).err().unwrap().to_string();
     assert!(too_many.contains("gsm8k_cot has 2 few-shot examples, and 8 were asked for"), "{too_many}");
     let prompts = cot.prompts(Variant { shots: Some(1), ..Variant::default() }).unwrap();
     assert_eq!(prompts.prompt(6).unwrap_err().to_string(), "gsm8k_cot has no doc_id 6; they go from 0 to 5");
     assert!(cot.score_raw(6, "", &Judges::default()).is_err());
-    for task in [Bench::Math500, Bench::Humaneval, Bench::Mbpp] {
+    for task in [Benchmark::Math500, Benchmark::Humaneval, Benchmark::Mbpp] {
         let loaded = task.load(&path).unwrap();
         assert!(matches!(loaded.score_raw(0, "", &Judges::default()), Err(Error::NoJudge { .. })), "{task}");
         // These are not the files that everybody uses.
         assert_eq!(loaded.warnings().len(), task.files().len());
     }
-    assert!("gsm".parse::<Bench>().unwrap_err().to_string().contains("`gsm8k_cot`, `math500`"));
-    assert_eq!("minerva_math500".parse::<Bench>().unwrap(), Bench::Math500);
+    assert!("gsm".parse::<Benchmark>().unwrap_err().to_string().contains("`gsm8k_cot`, `math500`"));
+    assert_eq!("minerva_math500".parse::<Benchmark>().unwrap(), Benchmark::Math500);
     let bad = |file: &File, row: &str| std::fs::write(path.join(file.name), row).unwrap();
-    let refusal = |task: Bench| task.load(&path).err().unwrap().to_string();
+    let refusal = |task: Benchmark| task.load(&path).err().unwrap().to_string();
     bad(&data::MATH500_TEST, "\n{\"problem\": \"a\", \"solution\": \"\\\\fbox{1}\"}");
-    assert!(refusal(Bench::Math500).starts_with("line 2 of `math500_test.jsonl`: no gold answer"));
+    assert!(refusal(Benchmark::Math500).starts_with("line 2 of `math500_test.jsonl`: no gold answer"));
     bad(&data::MBPP_SHOTS, "{\"text\": \"a\", \"code\": \"\", \"test_list\": [\"assert 1\"]}");
-    assert_eq!(refusal(Bench::Mbpp), "line 1 of `mbpp_fewshot3.jsonl`: `test_list` has 1 tests; the prompt shows 3");
+    assert_eq!(
+        refusal(Benchmark::Mbpp),
+        "line 1 of `mbpp_fewshot3.jsonl`: `test_list` has 1 tests; the prompt shows 3"
+    );
 }
 
 /// Text is a formula, and says what it was asked.
@@ -156,14 +159,14 @@ impl Execute for Notebook {
 #[test]
 fn numbers_are_read_in_two_ways() {
     let path = folder();
-    let scored = |task: Bench, raw| task.load(&path).unwrap().score_raw(0, raw, &Judges::default()).unwrap();
+    let scored = |task: Benchmark, raw| task.load(&path).unwrap().score_raw(0, raw, &Judges::default()).unwrap();
     let metrics = |scored: &Scored| {
         ["strict-match", "flexible-extract"].map(|filter| scored.metric(filter, "exact_match").unwrap())
     };
-    assert_eq!(metrics(&scored(Bench::Gsm8k, "#### 1")), [1.0, 1.0]);
-    assert_eq!(metrics(&scored(Bench::Gsm8k, "so 1\n\nQuestion: #### 2")), [0.0, 1.0]);
-    assert_eq!(metrics(&scored(Bench::Gsm8kCot, "The answer is 1. So 2")), [1.0, 0.0]);
-    let empty = scored(Bench::Gsm8kCot, "");
+    assert_eq!(metrics(&scored(Benchmark::Gsm8k, "#### 1")), [1.0, 1.0]);
+    assert_eq!(metrics(&scored(Benchmark::Gsm8k, "so 1\n\nQuestion: #### 2")), [0.0, 1.0]);
+    assert_eq!(metrics(&scored(Benchmark::Gsm8kCot, "The answer is 1. So 2")), [1.0, 0.0]);
+    let empty = scored(Benchmark::Gsm8kCot, "");
     assert_eq!(empty.filters[0].filtered, Filtered::One("[invalid]".into()));
 }
 
@@ -171,7 +174,7 @@ fn numbers_are_read_in_two_ways() {
 fn formulas_go_to_their_judge_normalised() {
     let path = folder();
     let judges = Judges { equivalence: Some(&SameText), ..Judges::default() };
-    let math = Bench::Math500.load(&path).unwrap();
+    let math = Benchmark::Math500.load(&path).unwrap();
     assert_eq!(math.target(0).unwrap(), "1000");
     let score = |answer: &str| {
         let raw = format!("Final Answer: The final answer is {answer}. I hope it is correct.\n\nProblem:\nmore");
@@ -193,17 +196,17 @@ fn formulas_go_to_their_judge_normalised() {
 fn programs_are_code_and_tests() {
     let (path, notebook) = (folder(), Notebook::default());
     let judges = Judges { execute: Some(&notebook), ..Judges::default() };
-    let run = |task: Bench, raw| {
+    let run = |task: Benchmark, raw| {
         notebook.0.borrow_mut().clear();
         let scored = task.load(&path).unwrap().score_raw(0, raw, &judges).unwrap();
         (scored, notebook.0.borrow().clone())
     };
-    let (scored, programs) = run(Bench::Mbpp, "right\r\n[DONE] more");
+    let (scored, programs) = run(Benchmark::Mbpp, "right\r\n[DONE] more");
     assert_eq!(programs, ["right\r\n\nassert a\nassert b\nassert c"]);
     assert_eq!(scored.metric("none", "pass_at_1"), Some(1.0));
     assert_eq!(scored.notes, [("exec_result", "passed".to_owned())]);
 
-    let (scored, programs) = run(Bench::Humaneval, "    right\n# cut\n```python\ndef f(): pass\n```\n```python\n");
+    let (scored, programs) = run(Benchmark::Humaneval, "    right\n# cut\n```python\ndef f(): pass\n```\n```python\n");
     let tests = "\ndef check(f):\n    f()\ncheck(f)";
     assert_eq!([&programs[0], &programs[2]], [&format!("def f():\n    right\n{tests}"), &format!("kept\n\n{tests}")]);
     let call = "\nanswer = sanitised(\"def f():\\n\\ndef f(): pass\\n\", \"f\")\n";
@@ -214,7 +217,7 @@ fn programs_are_code_and_tests() {
     assert_eq!((metric("create_test"), metric("dream_sanitized")), (Some(1.0), Some(0.0)));
 
     // A judge that breaks down on one program still scores the others, and this one counts as wrong.
-    let (scored, programs) = run(Bench::Humaneval, "    unwell");
+    let (scored, programs) = run(Benchmark::Humaneval, "    unwell");
     assert_eq!((programs.len(), scored.judge_failure()), (3, Some("not today")));
     assert_eq!(scored.metric("create_test", "pass@1"), Some(0.0));
     assert_eq!(scored.notes[0], ("exec_result", "failed to judge: not today".to_owned()));

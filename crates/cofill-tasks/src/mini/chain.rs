@@ -14,7 +14,7 @@
 //! the number after `####` is judged.
 
 use super::draw::Draw;
-use super::{Example, Verdict, number, wrong};
+use super::{Checked, Example, number, wrong};
 
 /// Six steps of six tokens, `#### ` and a number.
 pub const LENGTH: usize = 38;
@@ -56,7 +56,7 @@ pub(crate) fn draw(draw: &mut Draw) -> Example {
     Example { prompt, answer }
 }
 
-pub(crate) fn check(prompt: &str, answer: &str) -> Option<Verdict> {
+pub(crate) fn check(prompt: &str, answer: &str) -> Option<Checked> {
     let want = solve(prompt)?;
     let Some((_, last)) = answer.rsplit_once("####") else { return Some(wrong("no line `#### n`")) };
     let digits = last.trim();

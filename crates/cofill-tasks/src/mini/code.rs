@@ -16,7 +16,7 @@
 //! size wrote from both ends and did not meet in the middle; with only the result in the comment, they did not learn to calculate.)
 
 use super::draw::Draw;
-use super::{Example, Verdict, number, python, wrong};
+use super::{Checked, Example, number, python, wrong};
 use python::Operation;
 
 /// `def f(x):` is five tokens, a step ten, ` return x` with its line break three.
@@ -70,7 +70,7 @@ fn try_draw(draw: &mut Draw, x: i64) -> Option<Example> {
     Some(Example { prompt: format!("Write f so that f({x}) is {value}: {}.\n", list(&steps)), answer })
 }
 
-pub(crate) fn check(prompt: &str, answer: &str) -> Option<Verdict> {
+pub(crate) fn check(prompt: &str, answer: &str) -> Option<Checked> {
     let (x, want, steps) = parse(prompt)?;
     Some(match python::run(answer, "f", x) {
         Err(error) => wrong(error.to_string()),
@@ -119,7 +119,7 @@ fn list(steps: &[Step]) -> String {
 mod tests {
     use super::*;
 
-    fn judge(answer: &str) -> Verdict {
+    fn judge(answer: &str) -> Checked {
         // 3 + 4 = 7, doubled 14, - 5 = 9, + 3 = 12.
         check("Write f so that f(3) is 12: add 4, multiply 2, subtract, add.\n", answer).unwrap()
     }

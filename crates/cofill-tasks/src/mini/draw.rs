@@ -4,11 +4,11 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 /// A stream of choices that depends on nothing but its key. ChaCha8 is portable: the corpus is the same on every machine.
-pub(crate) struct Draw(ChaCha8Rng);
+pub struct Draw(ChaCha8Rng);
 
 impl Draw {
     /// The stream of one (seed, task, index).
-    pub(crate) fn new(seed: u64, task: u64, index: u64) -> Draw {
+    pub fn new(seed: u64, task: u64, index: u64) -> Draw {
         let mut key = [0u8; 32];
         for (bytes, word) in key.chunks_exact_mut(8).zip([seed, task, index]) {
             bytes.copy_from_slice(&word.to_le_bytes());
@@ -17,19 +17,19 @@ impl Draw {
     }
 
     /// A number from `low` to `high`, both included.
-    pub(crate) fn number(&mut self, low: i64, high: i64) -> i64 {
+    pub fn number(&mut self, low: i64, high: i64) -> i64 {
         let n = low.abs_diff(high) + 1;
         // The bias of a remainder is n / 2^64: nobody will ever see it.
         low + (self.0.next_u64() % n) as i64
     }
 
     /// One of `all`, which must not be empty.
-    pub(crate) fn pick<T: Copy>(&mut self, all: &[T]) -> T {
+    pub fn pick<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.index(all.len())]
     }
 
     /// Fisher-Yates.
-    pub(crate) fn shuffle<T>(&mut self, all: &mut [T]) {
+    pub fn shuffle<T>(&mut self, all: &mut [T]) {
         for i in (1..all.len()).rev() {
             all.swap(i, self.index(i + 1));
         }

@@ -12,30 +12,37 @@
 //! dependency structure is known, which is what the paper's diagnostic needs. Whatever makes all predicates hold is right.
 
 use super::draw::Draw;
-use super::{Example, Verdict, number, wrong};
+use super::{Checked, Example, number, wrong};
 
 pub(crate) const SHAPE: &str = "`Fill the gaps:` and predicates such as `3+[MASK:1]+5=10` or `max(4,2,[MASK:1])=9`";
 
 /// How a gap is written, here and in `cofill generate --template`.
 pub const GAP: &str = "[MASK:1]";
 
-pub(crate) const HEAD: &str = "Fill the gaps:\n";
-pub(crate) const N_PREDICATES: usize = 5;
+/// What a prompt begins with.
+pub const HEAD: &str = "Fill the gaps:\n";
+/// How many predicates a prompt has.
+pub const N_PREDICATES: usize = 5;
 
 /// The set E of the paper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
+    /// `a+b+c=d`
     Sum,
+    /// `a*b*c=d`
     Product,
+    /// `min(a,b,c)=d`
     Min,
+    /// `max(a,b,c)=d`
     Max,
 }
 
-pub(crate) const KINDS: [Kind; 4] = [Kind::Sum, Kind::Product, Kind::Min, Kind::Max];
+/// Every kind of predicate.
+pub const KINDS: [Kind; 4] = [Kind::Sum, Kind::Product, Kind::Min, Kind::Max];
 
 impl Kind {
     /// D of A, B and C.
-    pub(crate) fn value(self, [a, b, c]: [i64; 3]) -> i64 {
+    pub fn value(self, [a, b, c]: [i64; 3]) -> i64 {
         match self {
             Kind::Sum => a + b + c,
             Kind::Product => a * b * c,
@@ -45,7 +52,7 @@ impl Kind {
     }
 
     /// The largest operand that is drawn: few enough facts for a tiny model, and results below 100.
-    pub(crate) fn most(self) -> i64 {
+    pub fn most(self) -> i64 {
         match self {
             Kind::Sum => 6,
             Kind::Product => 4,
@@ -53,7 +60,8 @@ impl Kind {
         }
     }
 
-    pub(crate) fn text(self, [a, b, c, d]: [&str; 4]) -> String {
+    /// As it is written in a prompt.
+    pub fn text(self, [a, b, c, d]: [&str; 4]) -> String {
         match self {
             Kind::Sum => format!("{a}+{b}+{c}={d}"),
             Kind::Product => format!("{a}*{b}*{c}={d}"),
@@ -108,7 +116,7 @@ pub(crate) fn operators(prompt: &str) -> String {
     kinds.collect()
 }
 
-pub(crate) fn check(prompt: &str, answer: &str) -> Option<Verdict> {
+pub(crate) fn check(prompt: &str, answer: &str) -> Option<Checked> {
     let asked: Vec<(Kind, [&str; 4])> = lines(prompt)?.map(Kind::parse).collect::<Option<_>>()?;
     if asked.is_empty() || asked.iter().flat_map(|(_, slots)| slots).any(|slot| *slot != GAP && number(slot).is_none())
     {
@@ -122,7 +130,7 @@ pub(crate) fn check(prompt: &str, answer: &str) -> Option<Verdict> {
     Some(asked.iter().zip(given).try_for_each(|((kind, slots), line)| judge(*kind, slots, line)))
 }
 
-fn judge(kind: Kind, slots: &[&str; 4], line: &str) -> Verdict {
+fn judge(kind: Kind, slots: &[&str; 4], line: &str) -> Checked {
     let Some((_, values)) = Kind::parse(line).filter(|(given, _)| *given == kind) else {
         return wrong(format!("`{line}` is another predicate than `{}`", kind.text(*slots)));
     };

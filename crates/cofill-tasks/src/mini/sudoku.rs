@@ -12,7 +12,7 @@
 //! same time can each be right in a different one.
 
 use super::draw::Draw;
-use super::{Example, Verdict, number, wrong};
+use super::{Checked, Example, number, wrong};
 
 /// Sixteen cells and three line breaks; the text ends at the last position.
 pub const LENGTH: usize = 20;
@@ -51,7 +51,7 @@ fn text(grid: &Grid) -> String {
     grid.iter().map(row).collect::<Vec<_>>().join("\n")
 }
 
-pub(crate) fn check(prompt: &str, answer: &str) -> Option<Verdict> {
+pub(crate) fn check(prompt: &str, answer: &str) -> Option<Checked> {
     let puzzle = parse(prompt.strip_prefix(HEAD)?.trim_end())?;
     let Some(grid) = parse(answer.trim_end()) else { return Some(wrong("no grid of four by four")) };
     for (i, row) in puzzle.iter().enumerate() {
@@ -101,7 +101,7 @@ mod tests {
 
     const PROMPT: &str = "Sudoku:\n1 2 0 0\n0 0 0 0\n2 1 0 0\n0 0 0 0\n";
 
-    fn judge(answer: &str) -> Verdict {
+    fn judge(answer: &str) -> Checked {
         check(PROMPT, answer).unwrap()
     }
 

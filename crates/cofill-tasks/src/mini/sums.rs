@@ -8,12 +8,12 @@
 //! ...
 //! ```
 //!
-//! Which number goes into which line is free, and so is the side it stands on and the sign: operands and sign of a line that are
+//! TaskName number goes into which line is free, and so is the side it stands on and the sign: operands and sign of a line that are
 //! decided at the same time miss the result. Reference answers take the numbers in the order of the prompt: in any order, models
 //! of this size spent thousands of steps without learning to take each number once.
 
 use super::draw::Draw;
-use super::{Example, Verdict, number, wrong};
+use super::{Checked, Example, number, wrong};
 
 /// Six lines of six tokens; the last has no line break, but the text ends there.
 pub const LENGTH: usize = 36;
@@ -43,7 +43,7 @@ pub(crate) fn draw(draw: &mut Draw) -> Example {
     Example { prompt, answer }
 }
 
-pub(crate) fn check(prompt: &str, answer: &str) -> Option<Verdict> {
+pub(crate) fn check(prompt: &str, answer: &str) -> Option<Checked> {
     let task = Task::parse(prompt)?;
     Some(task.check(answer))
 }
@@ -63,7 +63,7 @@ impl Task {
         Some(Task { n: number(n)? as usize, target: number(target)?, given })
     }
 
-    fn check(&self, answer: &str) -> Verdict {
+    fn check(&self, answer: &str) -> Checked {
         let lines: Vec<&str> = answer.trim_end().split('\n').map(str::trim_end).collect();
         if lines.len() != self.n {
             return wrong(format!("{} lines, not {}", lines.len(), self.n));
@@ -121,7 +121,7 @@ impl Equation {
 mod tests {
     use super::*;
 
-    fn judge(answer: &str) -> Verdict {
+    fn judge(answer: &str) -> Checked {
         check("Write 3 different equations with result 17 using 3, 8, 17.\n", answer).unwrap()
     }
 

@@ -1,4 +1,4 @@
-use cofill_eval::tasks::bench::{Bench, Loaded};
+use cofill_tasks::benchmarks::{Benchmark, Loaded};
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ pub(crate) fn text(name: &str) -> String {
     std::fs::read_to_string(shared().unwrap().join("goldens/lmeval").join(name)).unwrap()
 }
 
-pub(crate) fn load(task: Bench) -> Loaded {
+pub(crate) fn load(task: Benchmark) -> Loaded {
     task.load(&shared().unwrap().join("data")).unwrap()
 }
 

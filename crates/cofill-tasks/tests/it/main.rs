@@ -1,12 +1,6 @@
-//! Tasks together with what they are run on.
+//! Tasks against the harness's own prompts and scores, and in tokens of the tiny models.
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
-// Generated programs: the harmless pass, the hostile get nowhere.
-#[cfg(target_os = "linux")]
-mod sandbox;
-
-// Judging MATH answers: goldens, and answers nobody has written yet.
-mod math;
 // The mini tasks in tokens of the tiny models.
 mod tokens;
 

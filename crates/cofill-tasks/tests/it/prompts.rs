@@ -1,7 +1,7 @@
 use crate::goldens::{doc, lines, load, shared, str, text};
-use cofill_eval::data::sha256;
-use cofill_eval::mt19937::Mt19937;
-use cofill_eval::tasks::bench::{Bench, FEWSHOT_SEED, Variant};
+use cofill_tasks::benchmarks::{Benchmark, FEWSHOT_SEED, Variant};
+use cofill_tasks::data::sha256;
+use cofill_tasks::mt19937::Mt19937;
 use serde_json::Value;
 use std::num::NonZeroUsize;
 
@@ -11,8 +11,9 @@ fn conformance_prompts() {
         return;
     }
     let (mut literal, mut hashed) = (0, 0);
-    let files = Bench::ALL.map(|task| (task, if task == Bench::Math500 { "minerva_math500" } else { task.name() }, 1));
-    for (task, name, ranks) in files.into_iter().chain([(Bench::Gsm8k, "gsm8k_ws4", 4)]) {
+    let files =
+        Benchmark::ALL.map(|task| (task, if task == Benchmark::Math500 { "minerva_math500" } else { task.name() }, 1));
+    for (task, name, ranks) in files.into_iter().chain([(Benchmark::Gsm8k, "gsm8k_ws4", 4)]) {
         let loaded = load(task);
         assert_eq!(loaded.warnings(), Vec::<String>::new(), "the shared files are the known ones");
         let prompts = loaded.prompts(Variant { shots: None, ranks: NonZeroUsize::new(ranks).unwrap() }).unwrap();
@@ -51,7 +52,7 @@ fn conformance_prompts() {
 #[test]
 fn conformance_balanced_subset() {
     let Some(shared) = shared() else { return };
-    let docs = load(Bench::Math500).balanced(100);
+    let docs = load(Benchmark::Math500).balanced(100);
     assert!(docs.is_sorted() && docs.len() == 100);
     let rows = std::fs::read_to_string(shared.join("data/math500_test.jsonl")).unwrap();
     let subjects: Vec<Value> = rows.lines().map(|row| serde_json::from_str(row).unwrap()).collect();
@@ -61,7 +62,7 @@ fn conformance_balanced_subset() {
     }
     assert_eq!(counts.into_values().collect::<Vec<_>>(), [15, 15, 14, 14, 14, 14, 14]);
     // Without subjects there is nothing to balance.
-    assert_eq!(load(Bench::Gsm8k).balanced(5), [0, 1, 2, 3, 4]);
+    assert_eq!(load(Benchmark::Gsm8k).balanced(5), [0, 1, 2, 3, 4]);
     println!("conformance: MATH500's balanced subset");
 }
 

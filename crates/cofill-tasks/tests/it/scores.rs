@@ -1,9 +1,9 @@
 use crate::goldens::{doc, lines, load, shared, str, text};
-use cofill_eval::data::sha256;
-use cofill_eval::judge::{Equivalence, Execute, Execution, Judges};
-use cofill_eval::tasks::bench::math500::{boxed, normalise};
-use cofill_eval::tasks::bench::{Bench, Filtered, Scored, Tally, Variant};
-use cofill_eval::wrapper::cut;
+use cofill_tasks::benchmarks::math500::{boxed, normalise};
+use cofill_tasks::benchmarks::{Benchmark, Filtered, Scored, Tally, Variant};
+use cofill_tasks::data::sha256;
+use cofill_tasks::judge::{Equivalence, Execute, Execution, Judges};
+use cofill_tasks::wrapper::cut;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::io::Write;
@@ -55,7 +55,7 @@ fn conformance_gsm8k_scores() {
         return;
     }
     let mut n = 0;
-    for task in [Bench::Gsm8k, Bench::Gsm8kCot] {
+    for task in [Benchmark::Gsm8k, Benchmark::Gsm8kCot] {
         let loaded = load(task);
         for golden in lines(&format!("scoring/{task}.jsonl")) {
             let scored = loaded.score_raw(doc(&golden), str(&golden, "raw_output"), &Judges::default()).unwrap();
@@ -92,7 +92,7 @@ fn conformance_boxes_and_normal_forms() {
             normal += 1;
         }
     }
-    let math = load(Bench::Math500);
+    let math = load(Benchmark::Math500);
     for golden in lines("scoring/math500_gold_selfcheck.jsonl") {
         assert_eq!(math.target(doc(&golden)).unwrap(), str(&golden, "gold_normalized"), "{golden}");
         normal += 1;
@@ -131,7 +131,7 @@ fn conformance_math500_readings() {
     if shared().is_none() {
         return;
     }
-    let (math, sympy) = (load(Bench::Math500), Sympy::read());
+    let (math, sympy) = (load(Benchmark::Math500), Sympy::read());
     let judges = Judges { equivalence: Some(&sympy), ..Judges::default() };
     let goldens = lines("scoring/minerva_math500.jsonl");
     for golden in &goldens {
@@ -190,7 +190,7 @@ fn conformance_code_readings() {
         return;
     }
     let (mut n, mut sanitised) = (0, 0);
-    for task in [Bench::Mbpp, Bench::Humaneval] {
+    for task in [Benchmark::Mbpp, Benchmark::Humaneval] {
         let loaded = load(task);
         for golden in lines(&format!("scoring/{task}.jsonl")) {
             // The programs as the harness would run them, with what became of them.
@@ -198,7 +198,7 @@ fn conformance_code_readings() {
             let filter = golden["filters"].as_object().unwrap().values().next().unwrap();
             let code = filter["filtered"].as_str().unwrap_or_else(|| filter["filtered"][0].as_str().unwrap());
             let mut known = HashMap::from([(format!("{code}\n{tests}"), str(&golden, "exec_result").to_owned())]);
-            if task == Bench::Humaneval {
+            if task == Benchmark::Humaneval {
                 let passed = golden["dream_sanitized_pass_at_1"] == 1.0;
                 let verdict = if passed { "passed" } else { "failed: " };
                 let program = format!("{}\n{tests}", str(&golden, "dream_sanitized_code"));
@@ -212,7 +212,7 @@ fn conformance_code_readings() {
             same_filters(&scored, &golden["filters"]);
             assert_eq!(loaded.target(doc(&golden)).unwrap(), tests);
             assert_eq!(scored.notes[0].1, str(&golden, "exec_result"));
-            if task == Bench::Humaneval {
+            if task == Benchmark::Humaneval {
                 assert_eq!(filters(&scored)["dream_sanitized"]["filtered"], golden["dream_sanitized_code"]);
                 assert_eq!(json!(scored.metric("dream_sanitized", "pass@1")), golden["dream_sanitized_pass_at_1"]);
                 sanitised += 1;
@@ -232,7 +232,9 @@ fn conformance_end_to_end() {
     let samples = lines("scoring/end_to_end_samples.jsonl");
     let mut sympy = Sympy::read();
     let (mut n, mut means) = (0, 0);
-    for (task, name) in [(Bench::Gsm8k, "gsm8k"), (Bench::Math500, "minerva_math500"), (Bench::Mbpp, "mbpp")] {
+    for (task, name) in
+        [(Benchmark::Gsm8k, "gsm8k"), (Benchmark::Math500, "minerva_math500"), (Benchmark::Mbpp, "mbpp")]
+    {
         let loaded = load(task);
         let prompts = loaded.prompts(Variant::default()).unwrap();
         let mut tally = Tally::default();
@@ -242,8 +244,8 @@ fn conformance_end_to_end() {
             // GSM8K's samples are there once for each filter.
             let raw = str(sample, "raw_output");
             let metric = sample["metrics"].as_object().unwrap().values().next().unwrap().as_f64().unwrap();
-            if task == Bench::Math500 {
-                let given = normalise(cofill_eval::tasks::bench::math500::extract(str(sample, "response")));
+            if task == Benchmark::Math500 {
+                let given = normalise(cofill_tasks::benchmarks::math500::extract(str(sample, "response")));
                 sympy.0.insert((given, loaded.target(at).unwrap()), metric == 1.0);
             }
             let program = format!("{}\n{}", str(sample, "response"), loaded.target(at).unwrap());

@@ -1,5 +1,5 @@
-use cofill_eval::tasks::mini::{Form, Mini, Split};
 use cofill_model::Tokenizer;
+use cofill_tasks::mini::{Form, Mini, Split};
 use proptest::prelude::*;
 use std::path::Path;
 use std::sync::LazyLock;

@@ -1,0 +1,112 @@
+//! The judges of a benchmark: who compares formulas, who runs generated programs.
+//!
+//! Tasks name what they need as traits, the crates that can do it know nothing of tasks; here they meet.
+
+use cofill_math::{Sympy, SympyError};
+use cofill_sandbox::{Options, Sandbox};
+use cofill_tasks::benchmarks::Benchmark;
+use cofill_tasks::judge::{Equivalence, Execute, Execution, Judges, Math};
+use std::path::Path;
+use std::time::Duration;
+
+/// The judges that a task needs.
+#[derive(Default)]
+pub struct JudgeSet {
+    /// Compares formulas, for MATH.
+    pub equivalence: Option<Box<dyn Equivalence>>,
+    /// Runs programs, for HumanEval and MBPP.
+    pub execute: Option<Box<dyn Execute>>,
+}
+
+/// Why a judge cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// sympy, or the Python that should run it.
+    #[error(transparent)]
+    Sympy(#[from] SympyError),
+    /// The sandbox, or the Python that should run in it.
+    #[error(transparent)]
+    Sandbox(#[from] cofill_sandbox::Error),
+}
+
+impl JudgeSet {
+    /// Starts the judges of `task`. `python` runs sympy and generated programs.
+    pub fn start(task: Benchmark, math: Math, python: &Path, unsafe_exec: bool) -> Result<JudgeSet, Error> {
+        let mut judges = JudgeSet::default();
+        match (task, math) {
+            (Benchmark::Gsm8k | Benchmark::Gsm8kCot, _) => {}
+            (Benchmark::Math500, Math::Native) => judges.equivalence = Some(Box::new(NativeMath)),
+            (Benchmark::Math500, Math::Sympy) => judges.equivalence = Some(Box::new(SympyMath(Sympy::start(python)?))),
+            (Benchmark::Humaneval | Benchmark::Mbpp, _) => {
+                let options = Options { unsafe_exec, ..Options::default() };
+                judges.execute = Some(Box::new(Caged(Sandbox::new(python, options)?)));
+            }
+        }
+        Ok(judges)
+    }
+
+    /// As a task is handed them.
+    pub fn judges(&self) -> Judges<'_> {
+        Judges { equivalence: self.equivalence.as_deref(), execute: self.execute.as_deref() }
+    }
+}
+
+/// Formulas compared in this program.
+struct NativeMath;
+
+impl Equivalence for NativeMath {
+    fn name(&self) -> String {
+        "native".into()
+    }
+
+    fn is_equiv(&self, given: &str, gold: &str) -> Result<bool, String> {
+        Ok(cofill_math::is_equiv(given, gold))
+    }
+}
+
+/// Formulas compared by sympy, in a Python process.
+struct SympyMath(Sympy);
+
+impl Equivalence for SympyMath {
+    fn name(&self) -> String {
+        self.0.versions().into()
+    }
+
+    fn is_equiv(&self, given: &str, gold: &str) -> Result<bool, String> {
+        self.0.is_equiv(given, gold).map_err(|error| error.to_string())
+    }
+}
+
+/// Programs run in the sandbox.
+struct Caged(Sandbox);
+
+impl Execute for Caged {
+    fn describe(&self) -> String {
+        self.0.describe()
+    }
+
+    fn run(&self, program: &str, timeout: Duration) -> Result<Execution, String> {
+        let cofill_sandbox::Execution { passed, result } = self.0.run(program, timeout)?;
+        Ok(Execution { passed, result })
+    }
+
+    fn answer(&self, program: &str, timeout: Duration) -> Result<Option<String>, String> {
+        self.0.answer(program, timeout)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_gets_the_judges_it_needs_and_no_others() {
+        let judges = |task| JudgeSet::start(task, Math::Native, Path::new("python3"), false).unwrap();
+        let math = judges(Benchmark::Math500);
+        let equivalence = math.judges().equivalence.unwrap();
+        assert_eq!((equivalence.name().as_str(), equivalence.is_equiv("1", "2/2")), ("native", Ok(true)));
+        assert!(math.execute.is_none());
+        let none = judges(Benchmark::Gsm8k);
+        assert!(none.equivalence.is_none() && none.execute.is_none());
+    }
+}

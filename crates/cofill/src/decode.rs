@@ -3,11 +3,21 @@
 //! That gives batching, streaming, cancelling and NFE counting for free: a decode is plain data between two forwards, and
 //! stopping is not asking any more. Every absorb is one NFE.
 
+mod canvas;
+mod pool;
+mod schedule;
+mod snapshot;
+
+pub use canvas::{Canvas, TokenId};
+pub use pool::{Event, Pool, Ticket};
+pub use schedule::Schedule;
+pub use snapshot::Snapshot;
+
 use crate::sampler::{Pick, Revision};
 use crate::trace::{Commit, Deferred, Step};
 use crate::{
-    Attention, Block, Canvas, Denoiser, Error, Job, Needs, Policy, Prediction, Proposal, Query, Result, RowStats, Rows,
-    Schedule, Scope, Slot, StepView, TokenId, Verdict,
+    Attention, Block, Denoiser, Error, Job, Needs, Policy, Prediction, Proposal, Query, Result, RowStats, Rows, Scope,
+    Slot, StepView, Verdict,
 };
 
 /// A canvas, a sampler, and how far they have come.

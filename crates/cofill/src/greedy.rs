@@ -20,11 +20,18 @@
 //! Candidates without any confidence (c = 0: an end of text under LLaDA's `confidence_eos_eot_inf`) come after all others, whatever
 //! the ranking. Margin and entropy of such a row speak of other tokens than the proposed one, and a discount may take others below 0.
 
-use crate::ranking::Discount;
-use crate::rule::Tally;
-use crate::{
-    Deferral, Error, Job, Needs, Pick, Picks, Ranking, Result, Sampler, Slot, StepView, StoppingRule, Verdict,
-};
+pub mod adas;
+pub mod fast_dllm;
+pub mod quota;
+pub mod ranking;
+pub mod rule;
+
+pub use ranking::Ranking;
+pub use rule::StoppingRule;
+
+use crate::{Deferral, Error, Job, Needs, Pick, Picks, Result, Sampler, Slot, StepView, Verdict};
+use ranking::Discount;
+use rule::Tally;
 
 /// A ranking and a stopping rule: Top-k, Fast-dLLM, EB-Sampler, with or without ADAS.
 pub struct Greedy {

@@ -36,56 +36,27 @@
 //! # Ok::<(), cofill::Error>(())
 //! ```
 
-pub mod adas;
-mod canvas;
-mod credit;
-mod dapd;
-mod dawn;
 mod decode;
-mod denoiser;
 pub mod divergence;
-mod dos;
-mod dus;
 mod error;
-pub mod fast_dllm;
+mod forward;
 mod greedy;
-mod hierarchy;
-mod klass;
-mod localleap;
-mod lookum;
+mod language;
 mod noise;
-mod online;
-mod origin;
-mod p2;
-mod pool;
-mod propose;
-mod punt;
-pub mod quota;
-pub mod ranking;
-mod registry;
-pub mod rule;
 pub mod sampler;
-mod schedule;
-mod snapshot;
-pub mod spec;
+mod samplers;
 pub mod toy;
 pub mod trace;
 pub mod trace_diff;
-mod view;
 
-pub use canvas::{Canvas, TokenId};
-pub use decode::{Decode, Finish, generate};
-pub use denoiser::{Attention, Denoiser, Distributions, HeadAttention, Layers, Needs, Prediction, Query, Scope};
+pub use decode::{Canvas, Decode, Event, Finish, Pool, Schedule, Snapshot, Ticket, TokenId, generate};
 pub use error::{Error, Result};
-pub use greedy::Greedy;
-pub use pool::{Event, Pool, Ticket};
-pub use propose::{Proposal, Row, RowStats, Style};
-pub use ranking::Ranking;
-pub use registry::REGISTRY;
-pub use rule::StoppingRule;
+pub use forward::{
+    Attention, Block, Denoiser, Distributions, HeadAttention, Job, Layers, Needs, Prediction, Proposal, Query, Row,
+    RowStats, Rows, Scope, Slot, StepView, Style,
+};
+pub use greedy::{Greedy, Ranking, StoppingRule, adas, fast_dllm, quota, ranking, rule};
+pub use language::spec::{self, SamplerSpec};
 pub use sampler::{Deferral, Pick, Picks, Policy, RemaskingSampler, Revision, Sampler, Verdict};
-pub use schedule::Schedule;
-pub use snapshot::Snapshot;
-pub use spec::SamplerSpec;
+pub use samplers::REGISTRY;
 pub use trace::{Step, Trace};
-pub use view::{Block, Job, Rows, Slot, StepView};

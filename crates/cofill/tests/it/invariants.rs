@@ -7,9 +7,30 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).to_path_buf()
 }
 
+/// Every file below `src` with its text.
 fn sources() -> Vec<(String, String)> {
-    let files = fs::read_dir(root().join("src")).unwrap().map(|file| file.unwrap().path());
-    files.map(|path| (path.display().to_string(), fs::read_to_string(&path).unwrap())).collect()
+    let mut sources = Vec::new();
+    let mut folders = vec![root().join("src")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                sources.push((path.display().to_string(), fs::read_to_string(&path).unwrap()));
+            }
+        }
+    }
+    sources
+}
+
+#[test]
+fn the_source_is_in_folders_of_at_most_twenty_entries() {
+    assert!(sources().iter().any(|(path, _)| path.ends_with("samplers/klass.rs")), "folders are walked");
+    for folder in ["src", "src/samplers", "src/decode", "src/forward", "src/greedy", "src/language"] {
+        let entries = fs::read_dir(root().join(folder)).unwrap().count();
+        assert!(entries <= 20, "{folder} has {entries} entries");
+    }
 }
 
 #[test]

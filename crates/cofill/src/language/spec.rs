@@ -5,10 +5,10 @@
 //! ```
 //!
 //! A sampler's file holds its [`Entry`]: name, parameters, options, source and how to build it. Parsing, printing, the error
-//! messages and the table of `cofill samplers` all read the entries; `registry.rs` lists them.
+//! messages and the table of `cofill samplers` all read the entries; `samplers.rs` lists them.
 
 use crate::adas::{AttentionDiscount, Weight};
-use crate::registry::REGISTRY;
+use crate::samplers::REGISTRY;
 use crate::{Error, Layers, Policy, Result};
 use std::fmt::{self, Display};
 use std::str::FromStr;

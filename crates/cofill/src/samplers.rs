@@ -3,6 +3,19 @@
 //! Rankings and rules combine freely, so the greedy samplers (Algorithm 1) are declared here; samplers of their own
 //! bring an `ENTRY` from their file.
 
+mod credit;
+mod dapd;
+mod dawn;
+mod dos;
+mod dus;
+mod hierarchy;
+mod klass;
+mod localleap;
+mod lookum;
+mod origin;
+mod p2;
+mod punt;
+
 use crate::adas::{AttentionDiscount, AttentionDiscounted};
 use crate::fast_dllm::{FactorForm, FastDllm};
 use crate::quota::{CarriedThreshold, Quota, QuotaSchedule};
@@ -10,7 +23,6 @@ use crate::ranking::{Confidence, Margin, NegEntropy, Perturbed, Random};
 use crate::rule::{Bound, EntropyBound, Threshold, TopK};
 use crate::spec::{Entry, Param, Values};
 use crate::{Error, Greedy, Policy, Ranking, Result, StoppingRule};
-use crate::{credit, dapd, dawn, dos, dus, hierarchy, klass, localleap, lookum, origin, p2, punt};
 
 const K: Param = Param::count("K", 1, u32::MAX as u64);
 const F: Param = Param::number("F", 0.0, f64::INFINITY);

@@ -6,8 +6,8 @@
 //! (DreamLM/Dream#72). The mask id is never proposed: the argmax skips it, while probabilities stay those of the full
 //! softmax. Sums are f64: over a large vocabulary, f32 loses tail mass and with it entropy.
 
+use super::online::Online;
 use crate::noise::{Purpose, Uniforms};
-use crate::online::Online;
 use crate::{Error, Result, TokenId};
 
 /// What a forward pass says about one position.

@@ -4,7 +4,7 @@ use crate::fail::{Done, Fail};
 use crate::show::Spelling;
 use cofill::toy::Toy;
 use cofill::{Denoiser, TokenId};
-use cofill_model::{AttentionRow, ChatTemplate, Keep, Message, Precision, Processor, Tokenizer, embedded};
+use cofill_model::{AttentionRow, ChatTemplate, Device, Dtype, LoadOptions, Message, Tokenizer, embedded};
 use std::path::Path;
 
 /// The models that can be named.
@@ -28,10 +28,10 @@ pub(crate) fn spelling(name: &str) -> Spelling {
 pub(crate) struct KeepArgs {
     /// How weights are kept: f32 is exact, f16, q8_0, q6k and q4k are smaller (default: f32 for folders, as stored for GGUF files).
     #[arg(long, value_name = "TYPE")]
-    dtype: Option<Precision>,
+    dtype: Option<Dtype>,
     /// What computes: cpu, cuda or metal; the latter need a build with the feature of that name.
-    #[arg(long, value_name = "NAME", default_value_t = Processor::Cpu)]
-    device: Processor,
+    #[arg(long, value_name = "NAME", default_value_t = Device::Cpu)]
+    device: Device,
 }
 
 impl KeepArgs {
@@ -46,9 +46,9 @@ impl KeepArgs {
     }
 }
 
-impl From<&KeepArgs> for Keep {
-    fn from(args: &KeepArgs) -> Keep {
-        Keep { precision: args.dtype, processor: args.device }
+impl From<&KeepArgs> for LoadOptions {
+    fn from(args: &KeepArgs) -> LoadOptions {
+        LoadOptions { dtype: args.dtype, device: args.device }
     }
 }
 

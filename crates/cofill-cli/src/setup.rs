@@ -11,7 +11,7 @@ use crate::score::how;
 use cofill::{Schedule, TokenId};
 use cofill_eval::recipe::Point;
 use cofill_eval::run::{self, BenchmarkTask, Codec, MiniTask, Run, Settings, Task};
-use cofill_model::{Checkpoint, Keep, Tokenizer};
+use cofill_model::{Checkpoint, LoadOptions, Tokenizer};
 use cofill_report::results::{self, Header, Record};
 use cofill_tasks::TaskName;
 use cofill_tasks::benchmarks::{Loaded, Variant};
@@ -214,12 +214,11 @@ impl Ready {
 }
 
 /// How a point's weights are kept.
-fn keep(point: &Point) -> Done<Keep> {
+fn keep(point: &Point) -> Done<LoadOptions> {
     let wrong = |key: &str, given: &str, expected: &str| Fail::request(format!("{key} `{given}`: {expected}"));
-    let precision =
-        point.dtype.as_ref().map(|dtype| dtype.parse().map_err(|error: String| wrong("dtype", dtype, &error)));
-    let processor = point.device.parse().map_err(|error: String| wrong("device", &point.device, &error))?;
-    Ok(Keep { precision: precision.transpose()?, processor })
+    let dtype = point.dtype.as_ref().map(|dtype| dtype.parse().map_err(|error: String| wrong("dtype", dtype, &error)));
+    let device = point.device.parse().map_err(|error: String| wrong("device", &point.device, &error))?;
+    Ok(LoadOptions { dtype: dtype.transpose()?, device })
 }
 
 /// A checkpoint's tokenizer.
@@ -230,7 +229,7 @@ pub(crate) struct Text {
 
 impl Text {
     /// A checkpoint and its text.
-    pub(crate) fn load(checkpoint: &Checkpoint, keep: Keep) -> Done<(cofill_model::Model, Text)> {
+    pub(crate) fn load(checkpoint: &Checkpoint, keep: LoadOptions) -> Done<(cofill_model::Model, Text)> {
         let model = cofill_model::Model::of(checkpoint, keep)?;
         let tokenizer = checkpoint.tokenizer()?;
         tokenizer.check_mask(model.config().mask_id)?;

@@ -1,6 +1,6 @@
 //! Every way a checkpoint can be wrong: one variant each, naming the file.
 
-use crate::keep::Processor;
+use crate::load_options::Device;
 use std::path::PathBuf;
 
 /// The result of everything fallible here.
@@ -157,13 +157,13 @@ pub enum Error {
         /// Given.
         given: f64,
     },
-    /// A processor that this build or this machine does not have.
+    /// A device that this build or this machine does not have.
     #[error(
-        "cannot compute on {processor}: {problem}; build with `--features {processor}` on a machine that has one, or use cpu"
+        "cannot compute on {device}: {problem}; build with `--features {device}` on a machine that has one, or use cpu"
     )]
-    Processor {
+    Device {
         /// Asked for.
-        processor: Processor,
+        device: Device,
         /// What the tensor library says.
         problem: String,
     },

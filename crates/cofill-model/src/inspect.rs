@@ -3,7 +3,8 @@
 use crate::checkpoint::Checkpoint;
 use crate::config::Config;
 use crate::error::{Error, Result};
-use crate::matrix::{Precision, rearranged};
+use crate::load_options::Dtype;
+use crate::matrix::rearranged;
 use crate::plan::{Need, Role, needs, problems_of, product, superfluous, tied_head};
 use crate::stored::TYPES;
 use crate::weights::TensorInfo;
@@ -21,10 +22,10 @@ pub struct Inspection {
     pub tensors: Vec<TensorInfo>,
     /// By type: how many tensors, and their weights.
     pub stored: BTreeMap<String, (usize, u64)>,
-    /// Bytes of the loaded weights: as a file without `--dtype` is loaded, and at every precision.
+    /// Bytes of the loaded weights: as a file without `--dtype` is loaded, and at every dtype.
     pub memory: Memory,
-    /// Tensors that would stay f16 at a precision, because their width does not fit its blocks.
-    pub stays_f16: Vec<(Precision, Vec<String>)>,
+    /// Tensors that would stay f16 at a dtype, because their width does not fit its blocks.
+    pub stays_f16: Vec<(Dtype, Vec<String>)>,
     /// What keeps it from being loaded: tensors that are missing, or of another shape or type than it takes.
     pub problems: Vec<String>,
     /// Tensors that nobody asks for.
@@ -41,7 +42,7 @@ pub struct Memory {
     /// Without `--dtype`.
     pub default: u64,
     /// With each.
-    pub at: Vec<(Precision, u64)>,
+    pub at: Vec<(Dtype, u64)>,
     /// What computing with q4k adds.
     pub q4k_rearranged: u64,
 }
@@ -67,15 +68,15 @@ impl Inspection {
         let problems = problems_of(&config, &weights, &needs, &superfluous).iter().map(Error::to_string).collect();
 
         let tied = config.tied.then(|| tied_head(&config, weights.layout()));
-        let at: Vec<(Precision, u64)> = Precision::all()
-            .map(|precision| {
+        let at: Vec<(Dtype, u64)> = Dtype::all()
+            .map(|dtype| {
                 // A tied head in f32 is the embedding itself; in another type it is a copy.
-                let copy = tied.as_ref().filter(|_| precision != Precision::F32);
-                (precision, total(needs.iter().chain(copy).map(|need| need.bytes(precision))))
+                let copy = tied.as_ref().filter(|_| dtype != Dtype::F32);
+                (dtype, total(needs.iter().chain(copy).map(|need| need.bytes(dtype))))
             })
             .collect();
-        let default = match weights.precision() {
-            Some(precision) => at.iter().find(|(other, _)| *other == precision).map_or(0, |(_, bytes)| *bytes),
+        let default = match weights.default_dtype() {
+            Some(dtype) => at.iter().find(|(other, _)| *other == dtype).map_or(0, |(_, bytes)| *bytes),
             None => {
                 let by_name: HashMap<&str, &TensorInfo> =
                     tensors.iter().map(|listed| (&*listed.name, listed)).collect();
@@ -83,10 +84,10 @@ impl Inspection {
             }
         };
         let matrices = needs.iter().chain(&tied).filter(|need| matches!(need.role, Role::Matrix | Role::Head));
-        let copy = |need: &Need| rearranged(need.dtype(Precision::Q4K), need.bytes(Precision::Q4K));
+        let copy = |need: &Need| rearranged(need.ggml_type(Dtype::Q4K), need.bytes(Dtype::Q4K));
         let q4k_rearranged = total(matrices.map(copy));
-        let narrow = |precision: Precision| -> Vec<String> {
-            let narrow = needs.iter().filter(|need| need.stays_f16(precision));
+        let narrow = |dtype: Dtype| -> Vec<String> {
+            let narrow = needs.iter().filter(|need| need.stays_f16(dtype));
             narrow.map(|need| need.name.clone()).collect()
         };
         Ok(Inspection {
@@ -94,7 +95,7 @@ impl Inspection {
             file_bytes: weights.size(),
             stored,
             memory: Memory { default, at, q4k_rearranged },
-            stays_f16: Precision::all().map(|precision| (precision, narrow(precision))).collect(),
+            stays_f16: Dtype::all().map(|dtype| (dtype, narrow(dtype))).collect(),
             problems,
             superfluous,
             tokenizer: checkpoint.tokenizer().map(drop),

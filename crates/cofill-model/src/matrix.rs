@@ -1,82 +1,37 @@
-//! A weight matrix, in the precision it was loaded with.
+//! A weight matrix, in the dtype it was loaded with.
 //!
 //! Activations are f32 throughout. Half-precision and quantised weights are what a machine can hold, not what it computes in.
 
 use crate::error::Result;
-use crate::keep::{by_name, name_of};
 use crate::kernels::{Kernels, TILE_ROWS, product, with_slice};
+use crate::load_options::Dtype;
 use crate::stored::Stored;
 use candle_core::quantized::{GgmlDType, QMatMul, QStorage, QTensor};
 use candle_core::{DType, Device, Module, Tensor};
-use std::fmt;
 use std::ops::Range;
-use std::str::FromStr;
 
-/// How weights are kept in memory.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Precision {
-    /// 4 bytes a weight, exact.
-    #[default]
-    F32,
-    /// 2 bytes.
-    F16,
-    /// About 4.5 bits, in blocks of 256.
-    Q4K,
-    /// About 6.6 bits, in blocks of 256.
-    Q6K,
-    /// About 8.5 bits, in blocks of 32.
-    Q8_0,
-}
-
-impl Precision {
-    const ALL: [(&'static str, Precision); 5] = [
-        ("f32", Precision::F32),
-        ("f16", Precision::F16),
-        ("q4k", Precision::Q4K),
-        ("q6k", Precision::Q6K),
-        ("q8_0", Precision::Q8_0),
-    ];
-
-    /// Every precision.
-    pub fn all() -> impl Iterator<Item = Precision> {
-        Precision::ALL.into_iter().map(|(_, precision)| precision)
-    }
-
+impl Dtype {
     /// The type of a matrix with rows of `width`: one that does not fit the blocks stays f16.
     pub(crate) fn of_matrix(self, width: usize) -> GgmlDType {
         match self.quantised() {
             Some(quantised) if width.is_multiple_of(quantised.block_size()) => quantised,
-            None if self == Precision::F32 => GgmlDType::F32,
+            None if self == Dtype::F32 => GgmlDType::F32,
             _ => GgmlDType::F16,
         }
     }
 
     /// The type of the embedding. It is looked up, not multiplied with: half precision is as small as it gets.
     pub(crate) fn of_embedding(self) -> GgmlDType {
-        if self == Precision::F32 { GgmlDType::F32 } else { GgmlDType::F16 }
+        if self == Dtype::F32 { GgmlDType::F32 } else { GgmlDType::F16 }
     }
 
     pub(crate) fn quantised(self) -> Option<GgmlDType> {
         match self {
-            Precision::F32 | Precision::F16 => None,
-            Precision::Q4K => Some(GgmlDType::Q4K),
-            Precision::Q6K => Some(GgmlDType::Q6K),
-            Precision::Q8_0 => Some(GgmlDType::Q8_0),
+            Dtype::F32 | Dtype::F16 => None,
+            Dtype::Q4K => Some(GgmlDType::Q4K),
+            Dtype::Q6K => Some(GgmlDType::Q6K),
+            Dtype::Q8_0 => Some(GgmlDType::Q8_0),
         }
-    }
-}
-
-impl FromStr for Precision {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Precision, String> {
-        by_name(&Precision::ALL, text)
-    }
-}
-
-impl fmt::Display for Precision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(name_of(&Precision::ALL, self))
     }
 }
 
@@ -104,11 +59,11 @@ pub(crate) enum Narrow {
 }
 
 impl Matrix {
-    /// Converts what a file holds to `precision`, or keeps it as it is stored.
-    pub(crate) fn load(stored: &Stored<'_>, precision: Option<Precision>) -> Result<Matrix> {
-        if let Some(precision) = precision.filter(|precision| precision.of_matrix(stored.width()) != stored.dtype) {
-            let weight = if precision == Precision::F32 { stored.to_f32()? } else { stored.to_narrow()? };
-            return Matrix::new(weight, precision);
+    /// Converts what a file holds to `dtype`, or keeps it as it is stored.
+    pub(crate) fn load(stored: &Stored<'_>, dtype: Option<Dtype>) -> Result<Matrix> {
+        if let Some(dtype) = dtype.filter(|dtype| dtype.of_matrix(stored.width()) != stored.dtype) {
+            let weight = if dtype == Dtype::F32 { stored.to_f32()? } else { stored.to_narrow()? };
+            return Matrix::new(weight, dtype);
         }
         let (rows, width) = (stored.shape[0], stored.width());
         let narrow = |tile: &dyn Fn(&Stored<'_>) -> Result<Narrow>| {
@@ -125,14 +80,14 @@ impl Matrix {
     }
 
     /// Converts an f32 tensor. One whose width does not fit the blocks of a quantised type stays f16.
-    pub(crate) fn new(weight: Tensor, precision: Precision) -> Result<Matrix> {
+    pub(crate) fn new(weight: Tensor, dtype: Dtype) -> Result<Matrix> {
         let shape @ (rows, width) = weight.dims2()?;
         let narrow = |tile: &dyn Fn(Tensor) -> Result<Narrow>| {
             let cut = |rows: Range<usize>| weight.narrow(0, rows.start, rows.len());
             let tiles = Narrow::tiles(rows).map(|rows| tile(cut(rows)?)).collect::<Result<_>>()?;
             Ok(Matrix::Narrow { tiles, shape })
         };
-        match precision.of_matrix(width) {
+        match dtype.of_matrix(width) {
             GgmlDType::F32 => Ok(Matrix::F32(weight)),
             GgmlDType::F16 => narrow(&|tile| Ok(Narrow::Half(tile.to_dtype(DType::F16)?))),
             dtype @ GgmlDType::Q4K => Ok(Matrix::Quantised(QMatMul::from_qtensor(QTensor::quantize(&weight, dtype)?)?)),
@@ -246,29 +201,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_round_trip() {
-        for (name, precision) in Precision::ALL {
-            assert_eq!((name.parse(), precision.to_string()), (Ok(precision), name.to_string()));
-        }
-        assert_eq!("Q4_K_M".parse::<Precision>(), Err("expected f32, f16, q4k, q6k or q8_0".into()));
-    }
-
-    #[test]
     fn every_precision_multiplies_to_its_own_accuracy() {
         // Weights in [−1, 1), x all ones over 256: sums of magnitude up to 16, errors as a share of that. 600 rows are three tiles.
         let weight: Vec<f32> = (0..600 * 256).map(|i| (i * 37 % 251) as f32 / 125.5 - 1.0).collect();
         let weight = Tensor::from_vec(weight, (600, 256), &Device::Cpu).unwrap();
         let x = Tensor::ones((2, 256), DType::F32, &Device::Cpu).unwrap();
-        let product = |precision| -> Vec<Vec<f32>> {
-            Matrix::new(weight.clone(), precision).unwrap().forward(&x, Kernels::Slices).unwrap().to_vec2().unwrap()
+        let product = |dtype| -> Vec<Vec<f32>> {
+            Matrix::new(weight.clone(), dtype).unwrap().forward(&x, Kernels::Slices).unwrap().to_vec2().unwrap()
         };
-        let exact = product(Precision::F32);
-        for (precision, tolerance) in
-            [(Precision::F16, 0.01), (Precision::Q8_0, 0.2), (Precision::Q6K, 0.6), (Precision::Q4K, 2.5)]
-        {
-            for (row, want) in product(precision).iter().zip(&exact) {
+        let exact = product(Dtype::F32);
+        for (dtype, tolerance) in [(Dtype::F16, 0.01), (Dtype::Q8_0, 0.2), (Dtype::Q6K, 0.6), (Dtype::Q4K, 2.5)] {
+            for (row, want) in product(dtype).iter().zip(&exact) {
                 for (got, want) in row.iter().zip(want) {
-                    assert!((got - want).abs() <= tolerance, "{precision}: {got}, {want}");
+                    assert!((got - want).abs() <= tolerance, "{dtype}: {got}, {want}");
                 }
             }
         }
@@ -278,7 +223,7 @@ mod tests {
     fn a_width_that_does_not_fit_stays_f16() {
         let narrow = Tensor::ones((2, 64), DType::F32, &Device::Cpu).unwrap();
         // 2 x 64 weights: 2 bytes each, or 4 blocks of 32 in 34 bytes.
-        assert_eq!(Matrix::new(narrow.clone(), Precision::Q4K).unwrap().bytes(), 256);
-        assert_eq!(Matrix::new(narrow, Precision::Q8_0).unwrap().bytes(), 136);
+        assert_eq!(Matrix::new(narrow.clone(), Dtype::Q4K).unwrap().bytes(), 256);
+        assert_eq!(Matrix::new(narrow, Dtype::Q8_0).unwrap().bytes(), 136);
     }
 }

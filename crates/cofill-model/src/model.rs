@@ -7,7 +7,7 @@ use crate::attention::{PerHead, Probe};
 use crate::checkpoint::Checkpoint;
 use crate::config::Config;
 use crate::error::{Error, Result};
-use crate::keep::Keep;
+use crate::load_options::LoadOptions;
 use crate::timing::Timing;
 use crate::transformer::{Ask, Pass, Transformer};
 use candle_core::Tensor;
@@ -40,17 +40,17 @@ pub enum AttentionRow {
 impl Model {
     /// Loads a folder in Hugging Face layout or a GGUF file, exactly.
     pub fn load(path: &Path) -> Result<Model> {
-        Model::load_as(path, Keep::default())
+        Model::load_as(path, LoadOptions::default())
     }
 
     /// Loads a folder or a GGUF file and keeps its weights so.
-    pub fn load_as(path: &Path, keep: impl Into<Keep>) -> Result<Model> {
-        Model::of(&Checkpoint::open(path)?, keep)
+    pub fn load_as(path: &Path, options: impl Into<LoadOptions>) -> Result<Model> {
+        Model::of(&Checkpoint::open(path)?, options)
     }
 
     /// Loads an open checkpoint.
-    pub fn of(checkpoint: &Checkpoint, keep: impl Into<Keep>) -> Result<Model> {
-        Ok(Model::new(Transformer::load(checkpoint.config()?, &checkpoint.weights()?, keep)?))
+    pub fn of(checkpoint: &Checkpoint, options: impl Into<LoadOptions>) -> Result<Model> {
+        Ok(Model::new(Transformer::load(checkpoint.config()?, &checkpoint.weights()?, options)?))
     }
 
     /// A transformer as a denoiser.

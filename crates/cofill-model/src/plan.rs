@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::error::{Error, Result};
-use crate::matrix::Precision;
+use crate::load_options::Dtype;
 use crate::stored::row_bytes;
 use crate::transformer::Names;
 use crate::weights::{Layout, Weights};
@@ -31,18 +31,18 @@ pub(crate) enum Role {
 }
 
 impl Need {
-    /// The type it has at a precision.
-    pub(crate) fn dtype(&self, precision: Precision) -> GgmlDType {
+    /// The type it has at a dtype.
+    pub(crate) fn ggml_type(&self, dtype: Dtype) -> GgmlDType {
         match self.role {
             Role::Vector => GgmlDType::F32,
-            Role::Embedding => precision.of_embedding(),
-            Role::Matrix | Role::Head => precision.of_matrix(self.width()),
+            Role::Embedding => dtype.of_embedding(),
+            Role::Matrix | Role::Head => dtype.of_matrix(self.width()),
         }
     }
 
-    /// Its bytes at a precision.
-    pub(crate) fn bytes(&self, precision: Precision) -> u64 {
-        self.bytes_as(self.dtype(precision))
+    /// Its bytes at a dtype.
+    pub(crate) fn bytes(&self, dtype: Dtype) -> u64 {
+        self.bytes_as(self.ggml_type(dtype))
     }
 
     /// Its bytes in a type, whose blocks its width must fit.
@@ -52,9 +52,9 @@ impl Need {
     }
 
     /// Whether its width keeps it from being quantised.
-    pub(crate) fn stays_f16(&self, precision: Precision) -> bool {
-        let quantised = matches!(self.role, Role::Matrix | Role::Head) && precision.quantised().is_some();
-        quantised && self.dtype(precision) == GgmlDType::F16
+    pub(crate) fn stays_f16(&self, dtype: Dtype) -> bool {
+        let quantised = matches!(self.role, Role::Matrix | Role::Head) && dtype.quantised().is_some();
+        quantised && self.ggml_type(dtype) == GgmlDType::F16
     }
 
     pub(crate) fn width(&self) -> usize {

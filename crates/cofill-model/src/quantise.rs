@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::gguf::metadata::architecture;
 use crate::gguf::vocabulary::{BYTE_LEVEL, NO_TOKENIZER, Vocabulary};
 use crate::gguf::{ALIGNMENT, MAGIC, keys};
-use crate::matrix::Precision;
+use crate::load_options::Dtype;
 use crate::plan::{self, Need, Role, listed, needs, tied_head};
 use crate::stored::{Stored, type_of};
 use crate::transformer::{Names, TILE};
@@ -28,7 +28,7 @@ pub struct Quantise<'a> {
     /// What is read.
     pub checkpoint: &'a Checkpoint,
     /// How its matrices are kept.
-    pub precision: Precision,
+    pub dtype: Dtype,
 }
 
 /// What was written.
@@ -77,7 +77,7 @@ impl Quantise<'_> {
             at += size + padding;
         }
         file.flush().map_err(Error::Write)?;
-        let stayed = jobs.iter().filter(|job| job.need.stays_f16(self.precision));
+        let stayed = jobs.iter().filter(|job| job.need.stays_f16(self.dtype));
         let stayed_f16 = stayed.map(|job| job.need.name.clone()).collect();
         Ok(Written { bytes: at, tensors: jobs.len(), stayed_f16, without_tokenizer })
     }
@@ -85,7 +85,7 @@ impl Quantise<'_> {
     fn jobs(&self, config: &Config, weights: &Weights) -> Result<Vec<Job>> {
         let job = |(from, need): (Need, Need)| Job {
             from: from.name,
-            dtype: need.dtype(self.precision),
+            dtype: need.ggml_type(self.dtype),
             paired: paired(config, &need),
             need,
         };
@@ -93,9 +93,9 @@ impl Quantise<'_> {
             needs(config, weights)?.into_iter().zip(listed(config, Layout::Gguf)).map(job).collect();
         // A tied head is looked up in one precision and multiplied with in another, so that it becomes a tensor of its own.
         let head = tied_head(config, Layout::Gguf);
-        if config.tied && head.dtype(self.precision) != self.precision.of_embedding() {
+        if config.tied && head.ggml_type(self.dtype) != self.dtype.of_embedding() {
             let from = Names::of(config.family, weights.layout()).embedding.into();
-            jobs.push(Job { from, dtype: head.dtype(self.precision), paired: None, need: head });
+            jobs.push(Job { from, dtype: head.ggml_type(self.dtype), paired: None, need: head });
         }
         Ok(jobs)
     }
@@ -115,7 +115,7 @@ impl Quantise<'_> {
             values.string(keys::NAME, name);
         }
         values.u32(keys::ALIGNMENT, ALIGNMENT as u32);
-        values.u32(keys::FILE_TYPE, file_type(self.precision));
+        values.u32(keys::FILE_TYPE, file_type(self.dtype));
         values.u32(keys::QUANTISATION_VERSION, 2);
         let key = |leaf: &str| format!("{arch}.{leaf}");
         for (leaf, n) in [
@@ -176,13 +176,13 @@ fn paired(config: &Config, need: &Need) -> Option<usize> {
     }
 }
 
-fn file_type(precision: Precision) -> u32 {
-    match precision {
-        Precision::F32 => 0,
-        Precision::F16 => 1,
-        Precision::Q8_0 => 7,
-        Precision::Q4K => 14,
-        Precision::Q6K => 18,
+fn file_type(dtype: Dtype) -> u32 {
+    match dtype {
+        Dtype::F32 => 0,
+        Dtype::F16 => 1,
+        Dtype::Q8_0 => 7,
+        Dtype::Q4K => 14,
+        Dtype::Q6K => 18,
     }
 }
 
@@ -214,7 +214,7 @@ fn encode(stored: &Stored<'_>, dtype: GgmlDType) -> Result<Vec<u8>> {
     Ok(match dtype {
         GgmlDType::F32 => flat(stored.to_f32()?)?.to_vec1::<f32>()?.iter().flat_map(|v| v.to_le_bytes()).collect(),
         GgmlDType::F16 => {
-            let halves = stored.embedding(Some(Precision::F16))?;
+            let halves = stored.embedding(Some(Dtype::F16))?;
             flat(halves)?.to_vec1::<f16>()?.iter().flat_map(|v| v.to_le_bytes()).collect()
         }
         _ if dtype == stored.dtype => stored.quantised()?.data()?.into_owned(),
@@ -306,7 +306,7 @@ fn header(values: &Values, jobs: &[Job]) -> Vec<u8> {
         put_string(&mut bytes, &need.name);
         bytes.extend((need.shape.len() as u32).to_le_bytes());
         bytes.extend(need.shape.iter().rev().flat_map(|&n| (n as u64).to_le_bytes()));
-        let number = type_of(*dtype).map_or(0, |known| known.number); // no precision asks for a type without one
+        let number = type_of(*dtype).map_or(0, |known| known.number); // no dtype asks for a type without one
         bytes.extend(number.to_le_bytes());
         bytes.extend(offset.to_le_bytes());
         offset += need.bytes_as(*dtype).next_multiple_of(ALIGNMENT);

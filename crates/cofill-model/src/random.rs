@@ -3,7 +3,7 @@
 use crate::config::{Config, Family, MOST};
 use crate::error::{Error, Result};
 use crate::stored::Stored;
-use crate::{Keep, Model, Transformer, Weights};
+use crate::{LoadOptions, Model, Transformer, Weights};
 use candle_core::quantized::GgmlDType;
 use half::bf16;
 use rand_chacha::ChaCha8Rng;
@@ -33,7 +33,7 @@ const MOST_WEIGHTS: u128 = 1_000_000_000_000;
 
 impl Model {
     /// LLaDA's architecture with random weights.
-    pub fn random(sizes: Sizes, keep: impl Into<Keep>, seed: u64) -> Result<Model> {
+    pub fn random(sizes: Sizes, options: impl Into<LoadOptions>, seed: u64) -> Result<Model> {
         let Sizes { hidden, layers, heads, mlp, vocab, context } = sizes;
         let wrong = |problem: &str| Err(Error::Sizes { problem: problem.into() });
         if [hidden, layers, heads, mlp, context].contains(&0) || vocab < 3 {
@@ -70,7 +70,7 @@ impl Model {
             mask_id: vocab as u32 - 1,
             eos_id: vocab as u32 - 2,
         };
-        Ok(Model::new(Transformer::load(config, &Weights::random(seed), keep)?))
+        Ok(Model::new(Transformer::load(config, &Weights::random(seed), options)?))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::kernels::with_slice;
-use crate::matrix::Precision;
+use crate::load_options::Dtype;
 use candle_core::quantized::{GgmlDType, QStorage, QTensor};
 use candle_core::{DType, Device, Tensor, WithDType};
 use half::{bf16, f16};
@@ -138,9 +138,9 @@ impl Stored<'_> {
         Ok(Tensor::from_vec(values, &*self.shape, &Device::Cpu)?)
     }
 
-    /// As rows to look up: in `precision`, or as they are stored, where quantised ones become f16.
-    pub(crate) fn embedding(&self, precision: Option<Precision>) -> Result<Tensor> {
-        match (precision.map(Precision::of_embedding), self.dtype) {
+    /// As rows to look up: in `dtype`, or as they are stored, where quantised ones become f16.
+    pub(crate) fn embedding(&self, dtype: Option<Dtype>) -> Result<Tensor> {
+        match (dtype.map(Dtype::of_embedding), self.dtype) {
             (Some(GgmlDType::F32), _) | (None, GgmlDType::F32) => self.to_f32(),
             (_, GgmlDType::F16) => self.f16(),
             (None, GgmlDType::BF16) => self.bf16(),

@@ -12,8 +12,8 @@
 use crate::attention::{HeadMean, Heads, Probe, attend, attend_by_ops};
 use crate::config::{Config, Family};
 use crate::error::Result;
-use crate::keep::{Keep, Processor};
 use crate::kernels::{Kernels, rotate, swiglu, with_slice};
+use crate::load_options::LoadOptions;
 use crate::matrix::{Matrix, tensor_bytes};
 use crate::plan;
 use crate::timing::Timing;
@@ -76,17 +76,17 @@ pub struct Pass {
 
 impl Transformer {
     /// Takes the tensors it needs, by the layout's names, and converts them one by one: peak memory is the result and one tensor.
-    pub fn load(config: Config, weights: &Weights, keep: impl Into<Keep>) -> Result<Transformer> {
+    pub fn load(config: Config, weights: &Weights, options: impl Into<LoadOptions>) -> Result<Transformer> {
         plan::check(&config, weights)?;
-        let Keep { precision, processor } = keep.into();
-        let (precision, device) = (precision.or(weights.precision()), &processor.device()?);
+        let options: LoadOptions = options.into();
+        let (dtype, device) = (options.dtype.or(weights.default_dtype()), &options.device.open()?);
         let vector = |name: &str, n: usize| -> Result<Tensor> { Ok(weights.get(name, &[n])?.to_device(device)?) };
         let Config { hidden, heads, kv_heads, head_dim, mlp, vocab, .. } = config;
         let names = Names::of(config.family, weights.layout());
         let linear = |name: String, out: usize, input: usize, bias: bool| -> Result<Linear> {
             let bias = bias.then(|| vector(&format!("{name}.bias"), out)).transpose()?;
             let weight = weights.stored(&format!("{name}.weight"), &[out, input])?;
-            Ok(Linear { weight: Matrix::load(&weight, precision)?.onto(device)?, bias })
+            Ok(Linear { weight: Matrix::load(&weight, dtype)?.onto(device)?, bias })
         };
         let qk_norm = |name: String| config.qk_norm.then(|| vector(&name, head_dim)).transpose();
         let block = |i: usize| -> Result<Block> {
@@ -106,13 +106,13 @@ impl Transformer {
                 down: linear(name(names.down), hidden, mlp, false)?,
             })
         };
-        let embedding = weights.stored(names.embedding, &[vocab, hidden])?.embedding(precision)?.to_device(device)?;
+        let embedding = weights.stored(names.embedding, &[vocab, hidden])?.embedding(dtype)?.to_device(device)?;
         let head = weights.stored(if config.tied { names.embedding } else { names.head }, &[vocab, hidden])?;
         let tile = |start| -> Result<Matrix> {
             let rows = TILE.min(vocab - start);
             match config.tied && embedding.dtype() == DType::F32 {
                 true => Ok(Matrix::F32(embedding.narrow(0, start, rows)?)), // shared, not copied
-                false => Matrix::load(&head.rows(start..start + rows), precision)?.onto(device),
+                false => Matrix::load(&head.rows(start..start + rows), dtype)?.onto(device),
             }
         };
         let head = (0..vocab).step_by(TILE).map(tile).collect::<Result<_>>()?;
@@ -122,7 +122,7 @@ impl Transformer {
             norm: vector(names.norm, hidden)?,
             head,
             config,
-            kernels: if processor == Processor::Cpu { Kernels::Slices } else { Kernels::Ops },
+            kernels: if device.is_cpu() { Kernels::Slices } else { Kernels::Ops },
         })
     }
 

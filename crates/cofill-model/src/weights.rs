@@ -5,13 +5,12 @@
 use crate::error::{Error, Result};
 use crate::files::{self, Bytes};
 use crate::gguf::Gguf;
-use crate::matrix::Precision;
+use crate::load_options::Dtype;
 use crate::random;
 use crate::stored::{Stored, type_name};
 use crate::transformer::Names;
 use candle_core::Tensor;
 use candle_core::quantized::GgmlDType;
-use safetensors::Dtype;
 use safetensors::tensor::Metadata;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -172,9 +171,9 @@ impl Weights {
     }
 
     /// How weights are kept unless somebody asks: folders in f32, GGUF files as they are stored.
-    pub(crate) fn precision(&self) -> Option<Precision> {
+    pub(crate) fn default_dtype(&self) -> Option<Dtype> {
         match self.source {
-            Source::Folder { .. } | Source::Random { .. } => Some(Precision::F32),
+            Source::Folder { .. } | Source::Random { .. } => Some(Dtype::F32),
             Source::Gguf { .. } => None,
         }
     }
@@ -263,9 +262,9 @@ impl Shard {
     fn tensor(&self, name: &str, want: &[usize]) -> Result<Option<Stored<'_>>> {
         let Some(info) = self.header.info(name) else { return Ok(None) };
         let dtype = match info.dtype {
-            Dtype::F32 => GgmlDType::F32,
-            Dtype::F16 => GgmlDType::F16,
-            Dtype::BF16 => GgmlDType::BF16,
+            safetensors::Dtype::F32 => GgmlDType::F32,
+            safetensors::Dtype::F16 => GgmlDType::F16,
+            safetensors::Dtype::BF16 => GgmlDType::BF16,
             _ if info.shape != want => GgmlDType::F32,
             other => {
                 let (what, given, accepted) =

@@ -3,7 +3,7 @@
 use crate::fail::{Done, Fail};
 use cofill::adas::AttentionDiscount;
 use cofill::{Canvas, Decode, Denoiser, Policy, SamplerSpec, Step, TokenId};
-use cofill_model::{Keep, Model, Precision, Processor, Sizes, Timing};
+use cofill_model::{Device, Dtype, LoadOptions, Model, Sizes, Timing};
 use serde::Serialize;
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -34,28 +34,28 @@ pub(super) struct SizeArgs {
     pub(super) masked: usize,
     /// How the weights are kept: f32, f16, q8_0, q6k or q4k (default: f32; GGUF files as stored).
     #[arg(long, value_name = "TYPE")]
-    pub(super) dtype: Option<Precision>,
+    pub(super) dtype: Option<Dtype>,
     /// What computes: cpu, cuda or metal; the latter need a build with the feature of that name.
-    #[arg(long, value_name = "NAME", default_value_t = Processor::Cpu)]
-    pub(super) device: Processor,
+    #[arg(long, value_name = "NAME", default_value_t = Device::Cpu)]
+    pub(super) device: Device,
 }
 
 impl SizeArgs {
     /// How weights are kept, of a model that nobody stored.
-    pub(super) fn precision(&self) -> Precision {
-        self.dtype.unwrap_or(Precision::F32)
+    pub(super) fn precision(&self) -> Dtype {
+        self.dtype.unwrap_or(Dtype::F32)
     }
 
     /// As given: what it means without is the checkpoint's matter.
-    pub(super) fn keep(&self) -> Keep {
-        Keep { precision: self.dtype, processor: self.device }
+    pub(super) fn keep(&self) -> LoadOptions {
+        LoadOptions { dtype: self.dtype, device: self.device }
     }
 
     /// The model.
     pub(super) fn random(&self) -> Done<Model> {
         self.check()?;
         let SizeArgs { hidden, layers, heads, mlp, vocab, positions, .. } = *self;
-        let keep = Keep { precision: Some(self.precision()), processor: self.device };
+        let keep = LoadOptions { dtype: Some(self.precision()), device: self.device };
         Ok(Model::random(Sizes { hidden, layers, heads, mlp, vocab, context: positions }, keep, 0)?)
     }
 

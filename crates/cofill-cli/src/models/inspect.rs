@@ -3,7 +3,7 @@
 use super::size;
 use crate::fail::Done;
 use crate::show::count;
-use cofill_model::{Checkpoint, Inspection, Precision, printable};
+use cofill_model::{Checkpoint, Dtype, Inspection, printable};
 use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::path::PathBuf;
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Args) -> Done {
 fn object(args: &Args, checkpoint: &Checkpoint, it: &Inspection) -> Value {
     let config = &it.config;
     let mut memory: Map<String, Value> =
-        it.memory.at.iter().map(|(precision, bytes)| (precision.to_string(), json!(bytes))).collect();
+        it.memory.at.iter().map(|(dtype, bytes)| (dtype.to_string(), json!(bytes))).collect();
     memory.insert("default".into(), json!(it.memory.default));
     memory.insert("q4k_rearranged".into(), json!(it.memory.q4k_rearranged));
     let stored: Map<String, Value> = it
@@ -51,7 +51,7 @@ fn object(args: &Args, checkpoint: &Checkpoint, it: &Inspection) -> Value {
         .stays_f16
         .iter()
         .filter(|(_, names)| !names.is_empty())
-        .map(|(precision, names)| (precision.to_string(), json!(names)))
+        .map(|(dtype, names)| (dtype.to_string(), json!(names)))
         .collect();
     let mut object = json!({
         "path": args.path,
@@ -130,9 +130,9 @@ fn table(args: &Args, checkpoint: &Checkpoint, it: &Inspection) -> String {
     say("tensors", format!("{}: {types}", it.tensors.len()));
     say("files", size(it.file_bytes));
     say("memory", format!("{} without --dtype", size(it.memory.default)));
-    for ((precision, bytes), (_, narrow)) in it.memory.at.iter().zip(&it.stays_f16) {
-        let copy = match (precision, it.memory.q4k_rearranged) {
-            (Precision::Q4K, more @ 1..) => format!(", and {} more once it computes", size(more)),
+    for ((dtype, bytes), (_, narrow)) in it.memory.at.iter().zip(&it.stays_f16) {
+        let copy = match (dtype, it.memory.q4k_rearranged) {
+            (Dtype::Q4K, more @ 1..) => format!(", and {} more once it computes", size(more)),
             _ => String::new(),
         };
         let note = match narrow.as_slice() {
@@ -140,7 +140,7 @@ fn table(args: &Args, checkpoint: &Checkpoint, it: &Inspection) -> String {
             [one] => format!("; {one} stays f16"),
             [first, .., last] => format!("; {} matrices stay f16, {first} to {last}", narrow.len()),
         };
-        say("", format!("{:>8} as {precision}{copy}{note}", size(*bytes)));
+        say("", format!("{:>8} as {dtype}{copy}{note}", size(*bytes)));
     }
     for (i, problem) in it.problems.iter().enumerate() {
         say(if i == 0 { "PROBLEMS" } else { "" }, problem.clone());

@@ -5,7 +5,7 @@ use crate::fail::{Done, warning_line};
 use crate::output::{ForceArgs, failed, refused};
 use crate::progress::Progress;
 use crate::show::count;
-use cofill_model::{Checkpoint, Precision, Quantise, printable};
+use cofill_model::{Checkpoint, Dtype, Quantise, printable};
 use cofill_report::output::Output;
 use std::io::Write;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ pub(crate) struct Args {
     out: PathBuf,
     /// How matrices are kept: f32, f16, q8_0, q6k or q4k. Norms and biases stay f32; the embedding is f16 at least.
     #[arg(long, value_name = "TYPE", default_value = "q4k")]
-    dtype: Precision,
+    dtype: Dtype,
     #[command(flatten)]
     force: ForceArgs,
 }
@@ -29,7 +29,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Done {
     let checkpoint = Checkpoint::open(&args.path)?;
     let mut file = Output::whole(&args.out, args.force.existing()).map_err(refused("OUT"))?;
-    let job = Quantise { checkpoint: &checkpoint, precision: args.dtype };
+    let job = Quantise { checkpoint: &checkpoint, dtype: args.dtype };
     let progress = Progress::writing();
     let written = job.run(&mut file, |name, i, n| progress.tensor(name, i, n));
     let written = written.map_err(|error| match error {

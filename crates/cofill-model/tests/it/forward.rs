@@ -2,7 +2,7 @@ use crate::checkpoint::{Checkpoint, Folder};
 use crate::gguf::written;
 use crate::support::{FAMILIES, shared};
 use candle_core::{Device, Tensor};
-use cofill_model::{Error, Golden, Model, Precision, Tolerances};
+use cofill_model::{Dtype, Error, Golden, Model, Tolerances};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -43,7 +43,7 @@ fn conformance_forward_of_gguf() {
     for family in FAMILIES {
         // The goldens' weights are bf16 values, which f32 holds; f16 is checked below.
         let folder = shared.join(format!("goldens/models/{family}_tiny_sharded_bf16"));
-        let n = check(&shared, family, &written(&folder, Precision::F32).0.0);
+        let n = check(&shared, family, &written(&folder, Dtype::F32).0.0);
         println!("conformance: {family} as a GGUF file: {n} sequences agree");
         assert!(n >= 8);
     }
@@ -56,8 +56,8 @@ fn conformance_smaller_weights() {
         let dir = shared.join(format!("goldens/models/{family}_tiny"));
         let golden = Golden::open(&shared.join(format!("goldens/models/{family}_forward.safetensors"))).unwrap();
         let case = golden.cases().unwrap().into_iter().find(|case| case.name == "suffix").unwrap();
-        let mean = |precision| {
-            let mut model = Model::load_as(&dir, precision).unwrap();
+        let mean = |dtype| {
+            let mut model = Model::load_as(&dir, dtype).unwrap();
             let every: Vec<usize> = (0..case.tokens.len()).collect();
             let prediction = case.ask(&mut model, &every, 2).unwrap();
             let want = case.field("confidence").unwrap();
@@ -65,11 +65,11 @@ fn conformance_smaller_weights() {
             off.sum::<f64>() / want.len() as f64
         };
         // Widths of 64 and 160 fit the blocks of 32; those of 256 they do not, so q4k and q6k fall back to f16.
-        let (f16, q8_0) = (mean(Precision::F16), mean(Precision::Q8_0));
+        let (f16, q8_0) = (mean(Dtype::F16), mean(Dtype::Q8_0));
         println!("conformance: {family}: mean error of confidence {f16:.1e} in f16, {q8_0:.1e} in q8_0");
         assert!(f16 < 1e-4, "the goldens' weights are bf16 values, which f16 holds to 3 bits more: {f16}");
         assert!(q8_0 > f16 && q8_0 < 0.05, "{q8_0}");
-        assert_eq!((mean(Precision::Q4K), mean(Precision::Q6K)), (f16, f16));
+        assert_eq!((mean(Dtype::Q4K), mean(Dtype::Q6K)), (f16, f16));
     }
 }
 

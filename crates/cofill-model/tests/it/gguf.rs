@@ -7,7 +7,7 @@ mod vocabulary;
 use crate::checkpoint::{Checkpoint, Folder, Random, Sizes, TINY, Tensor};
 use crate::invariance::{Question, bits, canvas};
 use builder::Builder;
-use cofill_model::{Checkpoint as OnDisk, Error, Model, Precision, Quantise, Written};
+use cofill_model::{Checkpoint as OnDisk, Dtype, Error, Model, Quantise, Written};
 use std::path::{Path, PathBuf};
 
 /// Widths that blocks of 256 divide.
@@ -25,23 +25,23 @@ impl Scratch {
         Scratch(folder.join("model.gguf"), folder)
     }
 
-    fn quantise(&self, from: &Path, precision: Precision) -> Result<Written, Error> {
+    fn quantise(&self, from: &Path, dtype: Dtype) -> Result<Written, Error> {
         let checkpoint = OnDisk::open(from)?;
         let mut out = std::fs::File::create(&self.0).unwrap();
-        Quantise { checkpoint: &checkpoint, precision }.run(&mut out, |_, _, _| {})
+        Quantise { checkpoint: &checkpoint, dtype }.run(&mut out, |_, _, _| {})
     }
 }
 
 /// Writes `from` as a GGUF file.
-pub(crate) fn written(from: &Path, precision: Precision) -> (Scratch, Written) {
+pub(crate) fn written(from: &Path, dtype: Dtype) -> (Scratch, Written) {
     let file = Scratch::new();
-    let summary = file.quantise(from, precision).unwrap();
+    let summary = file.quantise(from, dtype).unwrap();
     (file, summary)
 }
 
 /// Why `from` is not written.
-fn refusal(from: &Path, precision: Precision) -> Error {
-    Scratch::new().quantise(from, precision).unwrap_err()
+fn refusal(from: &Path, dtype: Dtype) -> Error {
+    Scratch::new().quantise(from, dtype).unwrap_err()
 }
 
 /// Every bit of the answers to two questions.
@@ -66,7 +66,7 @@ fn a_gguf_file_answers_as_its_folder_does() {
     }
     for (name, checkpoint) in Checkpoint::with_gguf().into_iter().chain([("llada, with biases", biased)]) {
         let folder = checkpoint.write();
-        let (file, summary) = written(folder.path(), Precision::F32);
+        let (file, summary) = written(folder.path(), Dtype::F32);
         assert!(summary.stayed_f16.is_empty() && summary.without_tokenizer.is_some());
         assert_eq!(summary.bytes, std::fs::metadata(&file.0).unwrap().len());
         let (from, to) = (Model::load(folder.path()).unwrap(), Model::load(&file.0).unwrap());
@@ -81,17 +81,17 @@ fn a_gguf_file_answers_as_its_folder_does() {
 fn what_was_written_is_what_would_have_been_converted() {
     for checkpoint in [Checkpoint::llada_of(WIDE), Checkpoint::dream_of(WIDE), Checkpoint::dream()] {
         let folder = checkpoint.write();
-        for precision in Precision::all() {
-            let (file, _) = written(folder.path(), precision);
-            let want = answers(Model::load_as(folder.path(), precision).unwrap());
-            assert_eq!(answers(Model::load(&file.0).unwrap()), want, "{precision}: as it is stored");
-            assert_eq!(answers(Model::load_as(&file.0, precision).unwrap()), want, "{precision}: asked for by name");
+        for dtype in Dtype::all() {
+            let (file, _) = written(folder.path(), dtype);
+            let want = answers(Model::load_as(folder.path(), dtype).unwrap());
+            assert_eq!(answers(Model::load(&file.0).unwrap()), want, "{dtype}: as it is stored");
+            assert_eq!(answers(Model::load_as(&file.0, dtype).unwrap()), want, "{dtype}: asked for by name");
         }
         // From the exact file to any other is as good as from the folder.
-        let (exact, _) = written(folder.path(), Precision::F32);
-        let want = answers(Model::load_as(folder.path(), Precision::Q8_0).unwrap());
-        assert_eq!(answers(Model::load_as(&exact.0, Precision::Q8_0).unwrap()), want);
-        let (again, _) = written(&exact.0, Precision::Q8_0);
+        let (exact, _) = written(folder.path(), Dtype::F32);
+        let want = answers(Model::load_as(folder.path(), Dtype::Q8_0).unwrap());
+        assert_eq!(answers(Model::load_as(&exact.0, Dtype::Q8_0).unwrap()), want);
+        let (again, _) = written(&exact.0, Dtype::Q8_0);
         assert_eq!(answers(Model::load(&again.0).unwrap()), want);
     }
 }
@@ -102,21 +102,21 @@ fn a_tied_head_is_written_once_where_one_type_serves_both() {
     checkpoint.tensors.retain(|tensor| tensor.name != "lm_head.weight");
     let folder = checkpoint.write();
     let all = checkpoint.tensors.len();
-    for (precision, tensors) in [(Precision::F32, all), (Precision::F16, all), (Precision::Q4K, all + 1)] {
-        let (file, summary) = written(folder.path(), precision);
-        assert_eq!(summary.tensors, tensors, "{precision}");
-        let want = answers(Model::load_as(folder.path(), precision).unwrap());
-        assert_eq!(answers(Model::load(&file.0).unwrap()), want, "{precision}");
+    for (dtype, tensors) in [(Dtype::F32, all), (Dtype::F16, all), (Dtype::Q4K, all + 1)] {
+        let (file, summary) = written(folder.path(), dtype);
+        assert_eq!(summary.tensors, tensors, "{dtype}");
+        let want = answers(Model::load_as(folder.path(), dtype).unwrap());
+        assert_eq!(answers(Model::load(&file.0).unwrap()), want, "{dtype}");
     }
 }
 
 #[test]
 fn narrow_tensors_stay_f16_and_are_named() {
     let folder = Checkpoint::llada().write(); // widths of 32 and 48
-    let (_file, summary) = written(folder.path(), Precision::Q8_0);
+    let (_file, summary) = written(folder.path(), Dtype::Q8_0);
     let down: Vec<String> = (0..TINY.layers).map(|i| format!("blk.{i}.ffn_down.weight")).collect();
     assert_eq!(summary.stayed_f16, down, "only 48 is no multiple of 32");
-    let (_file, summary) = written(folder.path(), Precision::Q4K);
+    let (_file, summary) = written(folder.path(), Dtype::Q4K);
     assert_eq!(summary.stayed_f16.len(), TINY.layers * 7 + 1, "seven matrices a layer, and the head");
 }
 
@@ -124,12 +124,12 @@ fn narrow_tensors_stay_f16_and_are_named() {
 fn what_fails_while_writing_is_told() {
     let mut broken = Checkpoint::llada();
     broken.tensor("model.transformer.blocks.2.up_proj.weight").values[5] = f32::NAN;
-    let refused = refusal(broken.write().path(), Precision::F32);
+    let refused = refusal(broken.write().path(), Dtype::F32);
     assert!(matches!(refused, Error::NotFinite { index: 5, .. }), "{refused}");
     // A disk with room for 1000 bytes.
     let (folder, mut room) = (Checkpoint::llada().write(), [0; 1000]);
     let checkpoint = OnDisk::open(folder.path()).unwrap();
-    let job = Quantise { checkpoint: &checkpoint, precision: Precision::F32 };
+    let job = Quantise { checkpoint: &checkpoint, dtype: Dtype::F32 };
     let full = job.run(&mut room.as_mut_slice(), |_, _, _| {}).unwrap_err();
     assert!(matches!(full, Error::Write(_)), "{full}");
 }
@@ -137,7 +137,7 @@ fn what_fails_while_writing_is_told() {
 #[test]
 fn a_family_that_llama_cpp_does_not_have_is_not_written() {
     let folder = Checkpoint::qwen3().write();
-    let error = refusal(folder.path(), Precision::F32);
+    let error = refusal(folder.path(), Dtype::F32);
     assert!(matches!(&error, Error::Unsupported { given, .. } if given == "Qwen"), "{error}");
 }
 
@@ -148,12 +148,12 @@ fn a_weight_beyond_f16_is_named_by_whoever_would_narrow_it() {
         checkpoint.tensor(name).values[5] = -1e5;
         let folder = checkpoint.write();
         assert!(Model::load(folder.path()).is_ok(), "f32 holds it");
-        for precision in [Precision::F16, Precision::Q8_0, Precision::Q4K] {
-            let loaded = Model::load_as(folder.path(), precision).map(drop).unwrap_err();
-            for error in [loaded, refusal(folder.path(), precision)] {
+        for dtype in [Dtype::F16, Dtype::Q8_0, Dtype::Q4K] {
+            let loaded = Model::load_as(folder.path(), dtype).map(drop).unwrap_err();
+            for error in [loaded, refusal(folder.path(), dtype)] {
                 let message = error.to_string();
                 for word in [name, "1e5", "65504", "f32"] {
-                    assert!(message.contains(word), "{precision}: {message}");
+                    assert!(message.contains(word), "{dtype}: {message}");
                 }
             }
         }
@@ -163,7 +163,7 @@ fn a_weight_beyond_f16_is_named_by_whoever_would_narrow_it() {
 #[test]
 fn a_head_that_contradicts_its_tie_is_not_dropped() {
     let folder = Checkpoint::llada().with("weight_tying", true).write();
-    let error = refusal(folder.path(), Precision::F32);
+    let error = refusal(folder.path(), Dtype::F32);
     assert!(matches!(error, Error::NotTied { .. }), "{error}");
 }
 
@@ -176,11 +176,7 @@ fn files_of_the_converter_answer_as_the_folder_does() {
             for version in [2, 3] {
                 let (_folder, path) = Builder { version, ..Builder::of(&checkpoint, dtype) }.write();
                 assert_eq!(answers(Model::load(&path).unwrap()), want, "{name}, type {dtype}");
-                assert_eq!(
-                    answers(Model::load_as(&path, Precision::F32).unwrap()),
-                    want,
-                    "{name}, type {dtype}, in f32"
-                );
+                assert_eq!(answers(Model::load_as(&path, Dtype::F32).unwrap()), want, "{name}, type {dtype}, in f32");
             }
         }
     }
@@ -190,7 +186,7 @@ fn files_of_the_converter_answer_as_the_folder_does() {
 fn our_files_and_the_converters_hold_the_same_rows() {
     let checkpoint = Checkpoint::llada_of(Sizes { kv_heads: 2, ..TINY });
     let folder = checkpoint.write();
-    let (ours, _) = written(folder.path(), Precision::F32);
+    let (ours, _) = written(folder.path(), Dtype::F32);
     let (ours, theirs) = (std::fs::read(&ours.0).unwrap(), Builder::of(&checkpoint, 0));
     for (name, _, _, bytes) in &theirs.tensors {
         // Random weights: their bytes are found at one place or not at all.
@@ -242,7 +238,7 @@ fn every_stored_type_is_run_as_it_is_stored() {
                 let off = got.rows.iter().zip(&want.rows).map(|(a, b)| (a.confidence - b.confidence).abs());
                 off.sum::<f64>() / want.rows.len() as f64
             };
-            assert_eq!(off(&mut Model::load_as(&path, Precision::F32).unwrap()), 0.0, "{dtype:?}");
+            assert_eq!(off(&mut Model::load_as(&path, Dtype::F32).unwrap()), 0.0, "{dtype:?}");
             // Q4_K is multiplied as it is, with activations rounded to eight bits: off by 0.011 to 0.027 on average.
             // All others are widened for the product; what is left is the embedding, whose rows are looked up in f16.
             let stored = off(&mut Model::load(&path).unwrap());

@@ -2,7 +2,7 @@ use crate::checkpoint::{Checkpoint, Folder, Random, Sizes, TINY};
 use cofill::{
     Canvas, Decode, Denoiser, Layers, Pool, Prediction, Proposal, Query, RowStats, SamplerSpec, Step, generate,
 };
-use cofill_model::{Ask, AttentionRow, Config, Kernels, Model, PerHead, Precision, Probe, Transformer, Weights};
+use cofill_model::{Ask, AttentionRow, Config, Dtype, Kernels, Model, PerHead, Probe, Transformer, Weights};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::subsequence;
@@ -57,7 +57,7 @@ fn load(folder: &Folder) -> Model {
 /// Without the denoiser around it, and so without the shift.
 fn transformer(folder: &Folder) -> Transformer {
     let (config, weights) = (Config::load(folder.path()).unwrap(), Weights::open(folder.path()).unwrap());
-    Transformer::load(config, &weights, Precision::F32).unwrap()
+    Transformer::load(config, &weights, Dtype::F32).unwrap()
 }
 
 /// Every bit of a prediction.
@@ -124,8 +124,8 @@ fn a_sequence_does_not_notice_its_batch() {
     guided.set_attention_row(AttentionRow::Source);
     notices_nothing("dream, guided", guided, 8);
     let folder = Checkpoint::dream().write();
-    for precision in [Precision::F16, Precision::Q8_0] {
-        notices_nothing(&precision.to_string(), Model::load_as(folder.path(), precision).unwrap(), 8);
+    for dtype in [Dtype::F16, Dtype::Q8_0] {
+        notices_nothing(&dtype.to_string(), Model::load_as(folder.path(), dtype).unwrap(), 8);
     }
 }
 
@@ -301,20 +301,18 @@ fn the_mean_of_heads_apart_is_the_head_mean() {
 fn every_tile_of_a_quantised_head_is_its_own() {
     // 9,000 ids are three tiles of the head. Quantised logits stay near the exact ones in every tile, and tiles differ from each other.
     let sizes = cofill_model::Sizes { hidden: 256, layers: 1, heads: 4, mlp: 256, vocab: 9000, context: 8 };
-    let logits = |precision| {
-        let model = Model::random(sizes, precision, 1).unwrap();
+    let logits = |dtype| {
+        let model = Model::random(sizes, dtype, 1).unwrap();
         model.logits(&[5, 6, 7, 8], &[2]).unwrap().remove(0)
     };
-    let exact = logits(Precision::F32);
+    let exact = logits(Dtype::F32);
     let rms = |x: &[f32]| (x.iter().map(|x| x * x).sum::<f32>() / x.len() as f32).sqrt();
-    for (precision, share) in
-        [(Precision::F16, 0.01), (Precision::Q8_0, 0.05), (Precision::Q6K, 0.1), (Precision::Q4K, 0.3)]
-    {
-        let got = logits(precision);
+    for (dtype, share) in [(Dtype::F16, 0.01), (Dtype::Q8_0, 0.05), (Dtype::Q6K, 0.1), (Dtype::Q4K, 0.3)] {
+        let got = logits(dtype);
         for (tile, (got, want)) in got.chunks(3000).zip(exact.chunks(3000)).enumerate() {
             let off: Vec<f32> = got.iter().zip(want).map(|(got, want)| got - want).collect();
             let off = rms(&off) / rms(want);
-            assert!(off < share, "{precision}, tile {tile}: off by {off} of the logits' size");
+            assert!(off < share, "{dtype}, tile {tile}: off by {off} of the logits' size");
         }
     }
 }
@@ -427,8 +425,8 @@ fn child_prints_its_bits() {
     }
     // Widths that the blocks of 256 divide.
     let folder = Checkpoint::dream_of(Sizes { hidden: 256, layers: 1, mlp: 512, vocab: 300, ..sizes }).write();
-    for precision in [Precision::F16, Precision::Q4K, Precision::Q6K, Precision::Q8_0] {
-        print_bits(Model::load_as(folder.path(), precision).unwrap());
+    for dtype in [Dtype::F16, Dtype::Q4K, Dtype::Q6K, Dtype::Q8_0] {
+        print_bits(Model::load_as(folder.path(), dtype).unwrap());
     }
 }
 

@@ -5,7 +5,7 @@ use super::faults::find;
 use super::written;
 use crate::checkpoint::{Checkpoint, Folder, Sizes, TINY};
 use crate::support::{FAMILIES, json, shared};
-use cofill_model::{Checkpoint as OnDisk, Model, Precision};
+use cofill_model::{Checkpoint as OnDisk, Dtype, Model};
 use serde_json::{Value, json};
 
 /// Byte-level BPE in the files of Dream's slow tokenizer.
@@ -96,7 +96,7 @@ fn tokens_and_merges_are_the_tokenizer_they_came_from() {
     let folder = checkpoint.write();
     files.write(&folder);
     let want = OnDisk::open(folder.path()).unwrap();
-    let (ours, summary) = written(folder.path(), Precision::F32);
+    let (ours, summary) = written(folder.path(), Dtype::F32);
     assert!(summary.without_tokenizer.is_none());
     // Twice from our file: as it is, with the whole tokenizer.json in it, and without that.
     let bytes = std::fs::read(&ours.0).unwrap();
@@ -141,7 +141,7 @@ fn a_tokenizer_json_with_lladas_regex_gets_its_name() {
     let checkpoint = Checkpoint::llada_of(Sizes { vocab: 280, ..TINY });
     let folder = checkpoint.with("mask_token_id", 264).with("eos_token_id", 263).write();
     folder.put("tokenizer.json", tokenizer.to_string());
-    let (ours, _) = written(folder.path(), Precision::F16);
+    let (ours, _) = written(folder.path(), Dtype::F16);
     let mut bytes = std::fs::read(&ours.0).unwrap();
     assert!(bytes.windows(10).any(|window| window == b"bailingmoe"), "llama.cpp's name of that regex");
     let key = find(&bytes, b"tokenizer.huggingface.json");
@@ -225,7 +225,7 @@ fn conformance_gguf_keeps_tokenizers_and_templates() {
     let Some(shared) = shared() else { return };
     for family in FAMILIES {
         let folder = OnDisk::open(&shared.join(format!("goldens/models/{family}_tiny"))).unwrap();
-        let (out, summary) = written(folder.path(), Precision::Q8_0);
+        let (out, summary) = written(folder.path(), Dtype::Q8_0);
         assert_eq!(summary.without_tokenizer, None);
         let file = OnDisk::open(&out.0).unwrap();
         let (got, want) = (file.tokenizer().unwrap(), folder.tokenizer().unwrap());

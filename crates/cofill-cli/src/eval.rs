@@ -32,7 +32,7 @@ pub(crate) struct Args {
     model: String,
     #[command(flatten)]
     keep: KeepArgs,
-    /// TaskName positions are committed together; `cofill samplers` lists the forms.
+    /// Which positions are committed together; `cofill samplers` lists the forms.
     #[arg(short, long, value_name = "SPEC", default_value = "topk:1")]
     sampler: SamplerSpec,
     /// How many questions (default: 500 of a mini task, all of a benchmark).

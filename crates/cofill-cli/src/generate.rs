@@ -29,7 +29,7 @@ pub(crate) struct Args {
     model: String,
     #[command(flatten)]
     keep: KeepArgs,
-    /// TaskName positions are committed together; `cofill samplers` lists the forms.
+    /// Which positions are committed together; `cofill samplers` lists the forms.
     #[arg(short, long, value_name = "SPEC", default_value = "topk:2+ad")]
     sampler: SamplerSpec,
     /// Decode blocks of N positions from left to right (default: no blocks).

@@ -21,10 +21,10 @@ pub(crate) struct Args {
     /// The canvas, as token ids with M for a mask: 25,59,M,M,87.
     #[arg(long, value_name = "IDS")]
     tokens: String,
-    /// TaskName positions to print.
+    /// Which positions to print.
     #[arg(long, value_enum, default_value_t = Rows::Masked)]
     rows: Rows,
-    /// TaskName layer's attention: first, middle, last or a number.
+    /// Which layer's attention: first, middle, last or a number.
     #[arg(long, value_name = "LAYER", default_value = "last", value_parser = parse_layer)]
     layer: Layers,
     /// Give logits too, those that predict each row (checkpoints only).

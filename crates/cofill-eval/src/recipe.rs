@@ -72,7 +72,7 @@ pub enum Error {
     Section {
         /// The file.
         path: PathBuf,
-        /// TaskName `[[sweep]]`, counted from 1.
+        /// Which `[[sweep]]`, counted from 1.
         section: usize,
         /// What is wrong.
         problem: String,

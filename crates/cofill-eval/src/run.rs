@@ -104,7 +104,7 @@ pub struct Settings {
     pub sampler: SamplerSpec,
     /// Positions after a prompt.
     pub length: usize,
-    /// TaskName masks are eligible.
+    /// Which masks are eligible.
     pub schedule: Schedule,
     /// 0 proposes the likeliest token.
     pub temperature: f64,
@@ -209,7 +209,7 @@ impl Run<'_> {
 
 /// Some examples of a mini task.
 pub struct MiniTask {
-    /// TaskName.
+    /// Which.
     pub task: Mini,
     /// They are its questions.
     pub examples: Vec<Example>,
@@ -239,7 +239,7 @@ impl Task for MiniTask {
 pub struct BenchmarkTask<'a> {
     /// Its data.
     pub loaded: &'a Loaded,
-    /// TaskName of its prompts.
+    /// Which of its prompts.
     pub prompts: Prompts<'a>,
     /// Whose post-processing is followed.
     pub wrapper: Wrapper,

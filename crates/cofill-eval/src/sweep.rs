@@ -89,7 +89,7 @@ pub enum Error {
     /// A file or folder of it.
     #[error("`{}`: {source}", .path.display())]
     Io {
-        /// TaskName.
+        /// Which.
         path: PathBuf,
         /// Why.
         source: std::io::Error,
@@ -97,7 +97,7 @@ pub enum Error {
     /// A point's file.
     #[error("`{}` is no operating point of a sweep: {problem}; remove it and plan again", .path.display())]
     Damaged {
-        /// TaskName.
+        /// Which.
         path: PathBuf,
         /// What is wrong.
         problem: String,
@@ -108,7 +108,7 @@ pub enum Error {
     /// Where a merged file belongs, there is something else.
     #[error("`{}` {problem}; move it elsewhere and merge again", .path.display())]
     InTheWay {
-        /// TaskName.
+        /// Which.
         path: PathBuf,
         /// What is wrong.
         problem: String,
@@ -116,7 +116,7 @@ pub enum Error {
     /// A unit's file is not what it was planned to be.
     #[error("`{}` {problem}; remove it and run `cofill sweep work` again", .path.display())]
     Unit {
-        /// TaskName.
+        /// Which.
         path: PathBuf,
         /// What is wrong.
         problem: String,

@@ -19,15 +19,15 @@ pub const LOW_NFE: f64 = 4.0;
 /// A base point, and the discounted curve at its NFE.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Gain {
-    /// TaskName model.
+    /// Which model.
     pub model: String,
-    /// TaskName task.
+    /// Which task.
     pub task: String,
-    /// TaskName rule.
+    /// Which rule.
     pub rule: String,
     /// The base point's parameter.
     pub param: String,
-    /// TaskName discount.
+    /// Which discount.
     pub variant: String,
     /// Where both are compared.
     pub nfe: f64,
@@ -44,15 +44,15 @@ pub struct Gain {
 /// A base point that the discounted curve does not reach.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Dropped {
-    /// TaskName model.
+    /// Which model.
     pub model: String,
-    /// TaskName task.
+    /// Which task.
     pub task: String,
-    /// TaskName rule.
+    /// Which rule.
     pub rule: String,
     /// The base point's parameter.
     pub param: String,
-    /// TaskName discount.
+    /// Which discount.
     pub variant: String,
     /// Where it lies.
     pub nfe: f64,

@@ -27,15 +27,15 @@ pub const ENOUGH: usize = 6;
 /// A base point against the discounted curve, question by question.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Paired {
-    /// TaskName model.
+    /// Which model.
     pub model: String,
-    /// TaskName task.
+    /// Which task.
     pub task: String,
-    /// TaskName rule.
+    /// Which rule.
     pub rule: String,
     /// The base point's parameter.
     pub param: String,
-    /// TaskName discount.
+    /// Which discount.
     pub variant: String,
     /// The base point's NFE.
     pub nfe: f64,

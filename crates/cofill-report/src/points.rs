@@ -13,11 +13,11 @@ use std::path::PathBuf;
 /// What one sampler did on one task.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Point {
-    /// TaskName model.
+    /// Which model.
     pub model: String,
-    /// TaskName task, and what sets this run apart when there are several.
+    /// Which task, and what sets this run apart when there are several.
     pub task: String,
-    /// TaskName stopping rule or sampler, without its parameter: `eb`, `fast`, `topk`, `klass`, `eb@entropy`.
+    /// Which stopping rule or sampler, without its parameter: `eb`, `fast`, `topk`, `klass`, `eb@entropy`.
     pub rule: String,
     /// Its parameter: `10`, or `0.7,1`.
     pub param: String,
@@ -65,11 +65,11 @@ pub const ADAS: &str = "adas";
 /// A sampler on a model and a task, at all its settings: a curve of score against forwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key<'a> {
-    /// TaskName model.
+    /// Which model.
     pub model: &'a str,
-    /// TaskName task.
+    /// Which task.
     pub task: &'a str,
-    /// TaskName rule.
+    /// Which rule.
     pub rule: &'a str,
     /// With or without discount.
     pub variant: &'a str,

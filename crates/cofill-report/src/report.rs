@@ -48,7 +48,7 @@ pub struct Report {
 /// A discount against the base, at matched NFE.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// TaskName discount.
+    /// Which discount.
     pub variant: String,
     /// Gains, and points that could not be compared.
     #[serde(flatten)]
@@ -70,11 +70,11 @@ pub struct Comparison {
 /// The gains of a rule on a task with a model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Cell {
-    /// TaskName model.
+    /// Which model.
     pub model: String,
-    /// TaskName task.
+    /// Which task.
     pub task: String,
-    /// TaskName rule.
+    /// Which rule.
     pub rule: String,
     /// Operating points.
     pub points: usize,
@@ -85,11 +85,11 @@ pub struct Cell {
 /// A curve's accuracy under parallelism.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Area {
-    /// TaskName model.
+    /// Which model.
     pub model: String,
-    /// TaskName task.
+    /// Which task.
     pub task: String,
-    /// TaskName rule.
+    /// Which rule.
     pub rule: String,
     /// With or without discount.
     pub variant: String,
@@ -100,9 +100,9 @@ pub struct Area {
 /// The points of a model on a task that no other beats.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Front {
-    /// TaskName model.
+    /// Which model.
     pub model: String,
-    /// TaskName task.
+    /// Which task.
     pub task: String,
     /// From few forwards to many.
     pub points: Vec<OnFront>,

@@ -29,7 +29,7 @@ pub struct Header {
 /// What became of an example.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// TaskName one: its place in the task's test split.
+    /// Which one: its place in the task's test split.
     pub doc_id: usize,
     /// SHA-256 of the prompt, in hex.
     pub prompt_sha256: String,

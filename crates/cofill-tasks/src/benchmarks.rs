@@ -205,7 +205,7 @@ impl Reader<'_> {
 }
 
 impl Loaded {
-    /// TaskName benchmark.
+    /// Which benchmark.
     pub fn bench(&self) -> Benchmark {
         self.bench
     }

@@ -58,7 +58,7 @@ files! {
 /// What a run was made with: a file as it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    /// TaskName file.
+    /// Which file.
     pub file: &'static File,
     /// The SHA-256 of what was read.
     pub sha256: String,
@@ -80,13 +80,13 @@ pub enum Error {
     Missing {
         /// Where it should be.
         path: PathBuf,
-        /// TaskName file.
+        /// Which file.
         file: &'static File,
     },
     /// The file cannot be read.
     #[error("`{}` cannot be read", path.display())]
     Read {
-        /// TaskName file.
+        /// Which file.
         path: PathBuf,
         /// Why.
         source: std::io::Error,
@@ -94,7 +94,7 @@ pub enum Error {
     /// A row is not what the task needs.
     #[error("line {line} of `{name}`: {problem}")]
     Row {
-        /// TaskName file.
+        /// Which file.
         name: String,
         /// Counted from 1.
         line: usize,
@@ -104,7 +104,7 @@ pub enum Error {
     /// No row at all.
     #[error("`{name}` has no row")]
     Empty {
-        /// TaskName file.
+        /// Which file.
         name: String,
     },
 }

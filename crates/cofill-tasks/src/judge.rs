@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Says whether two normalised answers are the same formula.
 pub trait Equivalence {
-    /// TaskName comparison this is, for the result's header.
+    /// Which comparison this is, for the result's header.
     fn name(&self) -> String;
     /// Whether `given` equals `gold`; both are normalised. `Err` means that the judge itself could not run.
     fn is_equiv(&self, given: &str, gold: &str) -> Result<bool, String>;
@@ -44,7 +44,7 @@ pub struct Judges<'a> {
     pub execute: Option<&'a dyn Execute>,
 }
 
-/// TaskName comparison of formulas is meant, by name.
+/// Which comparison of formulas is meant, by name.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Math {
     /// In this program.

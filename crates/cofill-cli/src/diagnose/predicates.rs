@@ -35,7 +35,7 @@ pub(crate) struct Args {
     /// r: the share of its integers that is masked.
     #[arg(long, value_name = "R", default_value_t = 0.5, allow_negative_numbers = true)]
     ratio: f64,
-    /// TaskName layer's attention: first, middle, last or a number.
+    /// Which layer's attention: first, middle, last or a number.
     #[arg(long, value_name = "LAYER", default_value = "last", value_parser = parse_layer)]
     layer: Layers,
     /// Also by every head of every layer: which is the best signal? One more forward for each text.

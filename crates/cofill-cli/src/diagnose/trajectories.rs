@@ -65,7 +65,7 @@ enum ScopeArg {
     All,
 }
 
-/// TaskName decodes, and when they are probed.
+/// Which decodes, and when they are probed.
 #[derive(clap::Args)]
 struct StateArgs {
     /// Tasks, as `cofill eval` names them, separated by commas (default: chain, sums, code and sudoku).
@@ -88,11 +88,11 @@ struct StateArgs {
     /// k of the Top-k decode.
     #[arg(short, long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(2..))]
     k: u32,
-    /// TaskName of its steps are probed, from 0: 0,7,15 (default: the first, and the last of every quarter, as in the
+    /// Which of its steps are probed, from 0: 0,7,15 (default: the first, and the last of every quarter, as in the
     /// paper).
     #[arg(long, value_name = "STEPS", value_delimiter = ',')]
     steps: Vec<usize>,
-    /// TaskName layer's attention: first, middle, last or a number.
+    /// Which layer's attention: first, middle, last or a number.
     #[arg(long, value_name = "LAYER", default_value = "last", value_parser = parse_layer)]
     layer: Layers,
     /// alpha of the score s.

@@ -1,4 +1,4 @@
-//! TaskName share of a sweep is ours: what was said, or what the scheduler that started us says.
+//! Which share of a sweep is ours: what was said, or what the scheduler that started us says.
 
 use crate::fail::{Done, Fail};
 use cofill_eval::sweep::Share;

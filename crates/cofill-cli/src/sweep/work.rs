@@ -18,13 +18,13 @@ const LOOK: Duration = Duration::from_millis(500);
 /// Do units of a sweep until this worker's share is done.
 ///
 /// Any number of workers may share a folder: each unit is done once, and a worker that dies is replaced by whoever comes next. A worker
-/// does its own share first, then helps with the rest. TaskName share that is, Slurm (SLURM_ARRAY_TASK_ID and _COUNT), Kubernetes
+/// does its own share first, then helps with the rest. Which share that is, Slurm (SLURM_ARRAY_TASK_ID and _COUNT), Kubernetes
 /// (JOB_COMPLETION_INDEX) and HyperQueue (HQ_TASK_ID) say by themselves; for the last two, COFILL_SHARDS says of how many.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The folder of the sweep.
     dir: PathBuf,
-    /// TaskName share: 0/4 is the first of four (default: what the scheduler says, else everything).
+    /// Which share: 0/4 is the first of four (default: what the scheduler says, else everything).
     #[arg(long, value_name = "I/N")]
     shard: Option<Shard>,
     #[command(flatten)]

@@ -193,7 +193,7 @@ fn single(integer: &str, codec: &dyn Codec) -> Result<Option<TokenId>, Error> {
     }
 }
 
-/// TaskName of the 4n integers are masked, ascending.
+/// Which of the 4n integers are masked, ascending.
 fn gaps(draw: &mut Draw, form: Form, n: usize) -> Result<Vec<usize>, Error> {
     let mut gaps = match form {
         Form::Pair(pair) => {

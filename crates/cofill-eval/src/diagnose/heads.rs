@@ -1,4 +1,4 @@
-//! TaskName layer or head is the best signal: the same number for every head of every layer.
+//! Which layer or head is the best signal: the same number for every head of every layer.
 
 use super::report::{Table, three};
 use super::{Setting, mean, normal};

@@ -73,7 +73,7 @@ pub struct Filled {
 /// The attention between two masks of one text.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Between {
-    /// TaskName text.
+    /// Which text.
     pub example: usize,
     /// Whether they depend on each other.
     pub dependent: bool,

@@ -63,7 +63,7 @@ pub enum Heads {
     Apart,
 }
 
-/// TaskName steps of a decode are probed.
+/// Which steps of a decode are probed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Steps {
     /// Five, spread as the paper's are.
@@ -93,9 +93,9 @@ impl Steps {
 /// One intervention.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct State {
-    /// TaskName example.
+    /// Which example.
     pub doc: usize,
-    /// TaskName step of its decode.
+    /// Which step of its decode.
     pub step: usize,
     /// |M|.
     pub n_masked: usize,

@@ -36,7 +36,7 @@ pub struct Waiting {
     pub since: Duration,
 }
 
-/// TaskName units a worker does first, and whether it may leave when others are at them.
+/// Which units a worker does first, and whether it may leave when others are at them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Share {
     /// Everything.

@@ -29,11 +29,11 @@ pub struct Ablation {
 /// A sampler of which at least two values are known.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Setting {
-    /// TaskName model.
+    /// Which model.
     pub model: String,
-    /// TaskName task.
+    /// Which task.
     pub task: String,
-    /// TaskName rule.
+    /// Which rule.
     pub rule: String,
     /// Its parameter.
     pub param: String,

@@ -7,7 +7,7 @@ use std::path::Path;
 /// A file of [`FILES`] as it was found, or why it cannot be used.
 #[derive(Debug)]
 pub struct Finding {
-    /// TaskName file.
+    /// Which file.
     pub file: &'static File,
     /// Who reads it.
     pub tasks: Vec<Benchmark>,

@@ -11,7 +11,7 @@ use std::num::NonZeroUsize;
 /// The harness's seed for few-shot draws.
 pub const FEWSHOT_SEED: u64 = 1234;
 
-/// TaskName of the harness's prompts.
+/// Which of the harness's prompts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Variant {
     /// Few-shot examples; `None` for as many as the paper uses.
@@ -31,7 +31,7 @@ pub struct Prompts<'a> {
     task: &'a Loaded,
     shots: usize,
     ranks: NonZeroUsize,
-    /// TaskName examples each draw took, in order. Empty where the first ones are taken.
+    /// Which examples each draw took, in order. Empty where the first ones are taken.
     draws: Vec<Vec<usize>>,
 }
 
@@ -62,7 +62,7 @@ impl Prompts<'_> {
         self.shots
     }
 
-    /// TaskName examples question `doc` is given, in order.
+    /// Which examples question `doc` is given, in order.
     pub fn examples(&self, doc: usize) -> Vec<usize> {
         match self.draws.get(doc / self.ranks) {
             Some(drawn) => drawn.clone(),

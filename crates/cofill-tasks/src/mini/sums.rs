@@ -8,7 +8,7 @@
 //! ...
 //! ```
 //!
-//! TaskName number goes into which line is free, and so is the side it stands on and the sign: operands and sign of a line that are
+//! Which number goes into which line is free, and so is the side it stands on and the sign: operands and sign of a line that are
 //! decided at the same time miss the result. Reference answers take the numbers in the order of the prompt: in any order, models
 //! of this size spent thousands of steps without learning to take each number once.
 

@@ -103,7 +103,7 @@ impl From<cofill::Error> for Fail {
 impl From<cofill_model::Error> for Fail {
     fn from(error: cofill_model::Error) -> Fail {
         match error {
-            cofill_model::Error::Candle(_) | cofill_model::Error::Write(_) => Fail::Run(error.into()),
+            cofill_model::Error::Compute(_) | cofill_model::Error::Write(_) => Fail::Run(error.into()),
             _ => Fail::Request(error.into()),
         }
     }

@@ -4,7 +4,7 @@
 //! exists. The tasks are cut the same way for every number of threads, and a task's heads come in their order, so the
 //! head mean that ADAS ranks by is the same bits on any machine load.
 
-use crate::error::Result;
+use crate::error::Computed;
 use crate::kernels::{Strided, matmul, softmax};
 use candle_core::{D, Device, IndexOp, Tensor};
 use candle_nn::ops::softmax_last_dim;
@@ -98,7 +98,7 @@ pub(crate) fn attend_by_ops(
     positions: &[usize],
     (q, k, v): (&Tensor, &Tensor, &Tensor),
     mut mean: Option<&mut HeadMean>,
-) -> Result<Tensor> {
+) -> Computed<Tensor> {
     let group = heads.queries / heads.keys;
     let part = |t: &Tensor, head: usize| t.i((.., head * heads.dim..(head + 1) * heads.dim))?.contiguous();
     let mut mixed = Vec::with_capacity(heads.queries);

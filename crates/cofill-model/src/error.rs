@@ -203,9 +203,35 @@ pub enum Error {
     /// Writing failed; whoever gave the place knows its name.
     #[error("writing failed")]
     Write(#[source] std::io::Error),
-    /// The tensor library failed.
+    /// The tensor library failed, for the reason that is given as the source.
     #[error("computing failed")]
-    Candle(#[from] candle_core::Error),
+    Compute(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// The result of functions that call the tensor library.
+pub(crate) type Computed<T> = Result<T, ComputeError>;
+
+/// What `?` makes of the tensor library's errors, and turns into [`Error`] one level up. A conversion without this step in between
+/// would be public, and the library's own error type with it.
+#[derive(Debug)]
+pub(crate) struct ComputeError(Error);
+
+impl From<candle_core::Error> for ComputeError {
+    fn from(error: candle_core::Error) -> ComputeError {
+        ComputeError(Error::Compute(Box::new(error)))
+    }
+}
+
+impl From<Error> for ComputeError {
+    fn from(error: Error) -> ComputeError {
+        ComputeError(error)
+    }
+}
+
+impl From<ComputeError> for Error {
+    fn from(ComputeError(error): ComputeError) -> Error {
+        error
+    }
 }
 
 fn mask_remedy(tokenizers: Option<u32>) -> String {

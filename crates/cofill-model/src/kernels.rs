@@ -3,7 +3,7 @@
 //! All but the products are plain arithmetic in a fixed order over eight lanes, without fused multiply-add: a compiler makes vectors
 //! of it, and every machine gets the same bits, whatever instructions it has. Products are the `gemm` crate's, cut into tasks here.
 
-use crate::error::Result;
+use crate::error::Computed;
 use candle_core::{Storage, Tensor};
 use rayon::prelude::*;
 
@@ -208,8 +208,8 @@ pub(crate) const TILE_ROWS: usize = 256;
 pub(crate) fn product(
     x: &[f32],
     (rows, width, out): (usize, usize, usize),
-    with_tile: impl Fn(usize, &dyn Fn(&[f32])) -> Result<()> + Sync,
-) -> Result<Vec<f32>> {
+    with_tile: impl Fn(usize, &dyn Fn(&[f32])) -> Computed<()> + Sync,
+) -> Computed<Vec<f32>> {
     /// Where every task writes its own columns.
     struct Columns(*mut f32);
     // SAFETY: tasks get disjoint columns, see below.
@@ -247,7 +247,7 @@ pub(crate) fn product(
 }
 
 /// Reads a contiguous f32 tensor on the CPU where it lies.
-pub(crate) fn with_slice<T>(tensor: &Tensor, f: impl FnOnce(&[f32]) -> T) -> Result<T> {
+pub(crate) fn with_slice<T>(tensor: &Tensor, f: impl FnOnce(&[f32]) -> T) -> Computed<T> {
     let tensor = tensor.contiguous()?;
     let (storage, layout) = tensor.storage_and_layout();
     let Storage::Cpu(storage) = &*storage else {

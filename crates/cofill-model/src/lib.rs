@@ -44,6 +44,6 @@ pub use quantise::{Quantise, Written};
 pub use random::Sizes;
 pub use timing::Timing;
 pub use tokenizer::Tokenizer;
-pub use transformer::{Ask, Pass, Transformer};
+pub use transformer::{Ask, Hidden, Pass, Transformer};
 pub use verify::{Case, Deviation, Golden, Tolerances, Verdict};
 pub use weights::{TensorInfo, Weights};

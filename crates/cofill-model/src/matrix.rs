@@ -2,7 +2,7 @@
 //!
 //! Activations are f32 throughout. Half-precision and quantised weights are what a machine can hold, not what it computes in.
 
-use crate::error::Result;
+use crate::error::Computed;
 use crate::kernels::{Kernels, TILE_ROWS, product, with_slice};
 use crate::load_options::Dtype;
 use crate::stored::Stored;
@@ -60,14 +60,14 @@ pub(crate) enum Narrow {
 
 impl Matrix {
     /// Converts what a file holds to `dtype`, or keeps it as it is stored.
-    pub(crate) fn load(stored: &Stored<'_>, dtype: Option<Dtype>) -> Result<Matrix> {
+    pub(crate) fn load(stored: &Stored<'_>, dtype: Option<Dtype>) -> Computed<Matrix> {
         if let Some(dtype) = dtype.filter(|dtype| dtype.of_matrix(stored.width()) != stored.dtype) {
             let weight = if dtype == Dtype::F32 { stored.to_f32()? } else { stored.to_narrow()? };
             return Matrix::new(weight, dtype);
         }
         let (rows, width) = (stored.shape[0], stored.width());
-        let narrow = |tile: &dyn Fn(&Stored<'_>) -> Result<Narrow>| {
-            let tiles = Narrow::tiles(rows).map(|rows| tile(&stored.rows(rows))).collect::<Result<_>>()?;
+        let narrow = |tile: &dyn Fn(&Stored<'_>) -> Computed<Narrow>| {
+            let tiles = Narrow::tiles(rows).map(|rows| tile(&stored.rows(rows))).collect::<Computed<_>>()?;
             Ok(Matrix::Narrow { tiles, shape: (rows, width) })
         };
         match stored.dtype {
@@ -80,11 +80,11 @@ impl Matrix {
     }
 
     /// Converts an f32 tensor. One whose width does not fit the blocks of a quantised type stays f16.
-    pub(crate) fn new(weight: Tensor, dtype: Dtype) -> Result<Matrix> {
+    pub(crate) fn new(weight: Tensor, dtype: Dtype) -> Computed<Matrix> {
         let shape @ (rows, width) = weight.dims2()?;
-        let narrow = |tile: &dyn Fn(Tensor) -> Result<Narrow>| {
+        let narrow = |tile: &dyn Fn(Tensor) -> Computed<Narrow>| {
             let cut = |rows: Range<usize>| weight.narrow(0, rows.start, rows.len());
-            let tiles = Narrow::tiles(rows).map(|rows| tile(cut(rows)?)).collect::<Result<_>>()?;
+            let tiles = Narrow::tiles(rows).map(|rows| tile(cut(rows)?)).collect::<Computed<_>>()?;
             Ok(Matrix::Narrow { tiles, shape })
         };
         match dtype.of_matrix(width) {
@@ -97,8 +97,8 @@ impl Matrix {
     }
 
     /// Where it is computed with.
-    pub(crate) fn onto(self, device: &Device) -> Result<Matrix> {
-        let quantised = |weight: &QTensor| -> Result<QTensor> {
+    pub(crate) fn onto(self, device: &Device) -> Computed<Matrix> {
+        let quantised = |weight: &QTensor| -> Computed<QTensor> {
             let storage = QStorage::from_data(weight.data()?, device, weight.dtype())?;
             Ok(QTensor::new(storage, weight.shape())?)
         };
@@ -106,13 +106,13 @@ impl Matrix {
             here if device.is_cpu() => here,
             Matrix::F32(weight) => Matrix::F32(weight.to_device(device)?),
             Matrix::Narrow { tiles, shape } => {
-                let tile = |tile: Narrow| -> Result<Narrow> {
+                let tile = |tile: Narrow| -> Computed<Narrow> {
                     Ok(match tile {
                         Narrow::Half(weight) => Narrow::Half(weight.to_device(device)?),
                         Narrow::Quantised(weight) => Narrow::Quantised(quantised(&weight)?),
                     })
                 };
-                Matrix::Narrow { tiles: tiles.into_iter().map(tile).collect::<Result<_>>()?, shape }
+                Matrix::Narrow { tiles: tiles.into_iter().map(tile).collect::<Computed<_>>()?, shape }
             }
             Matrix::Quantised(QMatMul::QTensor(weight)) => {
                 Matrix::Quantised(QMatMul::from_qtensor(quantised(&weight)?)?)
@@ -135,13 +135,14 @@ impl Matrix {
     }
 
     /// `x: [rows, in]`, in f32.
-    pub(crate) fn forward(&self, x: &Tensor, kernels: Kernels) -> Result<Tensor> {
+    pub(crate) fn forward(&self, x: &Tensor, kernels: Kernels) -> Computed<Tensor> {
         Ok(match self {
             Matrix::F32(weight) if kernels == Kernels::Slices => wide_product(x, weight)?,
             Matrix::F32(weight) => x.matmul(&weight.t()?)?,
             Matrix::Narrow { tiles, shape } if kernels == Kernels::Slices => narrow_product(x, tiles, *shape)?,
             Matrix::Narrow { tiles, .. } => {
-                let parts = tiles.iter().map(|tile| Ok(x.matmul(&tile.widen()?.t()?)?)).collect::<Result<Vec<_>>>()?;
+                let parts =
+                    tiles.iter().map(|tile| Ok(x.matmul(&tile.widen()?.t()?)?)).collect::<Computed<Vec<_>>>()?;
                 Tensor::cat(&parts, 1)?
             }
             Matrix::Quantised(weight) => weight.forward(x)?,
@@ -154,7 +155,7 @@ impl Narrow {
         (0..rows).step_by(TILE_ROWS).map(move |start| start..rows.min(start + TILE_ROWS))
     }
 
-    fn widen(&self) -> Result<Tensor> {
+    fn widen(&self) -> Computed<Tensor> {
         Ok(match self {
             Narrow::Half(tile) => tile.to_dtype(DType::F32)?,
             Narrow::Quantised(tile) => tile.dequantize(&tile.device())?,
@@ -175,7 +176,7 @@ pub(crate) fn tensor_bytes(tensor: &Tensor) -> usize {
 }
 
 /// The product of weights that are widened tile by tile.
-fn narrow_product(x: &Tensor, tiles: &[Narrow], (out, width): (usize, usize)) -> Result<Tensor> {
+fn narrow_product(x: &Tensor, tiles: &[Narrow], (out, width): (usize, usize)) -> Computed<Tensor> {
     let rows = x.dim(0)?;
     let with_tile = |i: usize, with: &dyn Fn(&[f32])| with_slice(&tiles[i].widen()?, with);
     let y = with_slice(x, |x| product(x, (rows, width, out), with_tile))??;
@@ -183,7 +184,7 @@ fn narrow_product(x: &Tensor, tiles: &[Narrow], (out, width): (usize, usize)) ->
 }
 
 /// The product of f32 weights, where they lie.
-fn wide_product(x: &Tensor, weight: &Tensor) -> Result<Tensor> {
+fn wide_product(x: &Tensor, weight: &Tensor) -> Computed<Tensor> {
     let (rows, (out, width)) = (x.dim(0)?, weight.dims2()?);
     let y = with_slice(weight, |weight| {
         let tile = TILE_ROWS * width;

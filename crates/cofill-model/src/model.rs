@@ -9,8 +9,7 @@ use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::load_options::LoadOptions;
 use crate::timing::Timing;
-use crate::transformer::{Ask, Pass, Transformer};
-use candle_core::Tensor;
+use crate::transformer::{Ask, Hidden, Pass, Transformer};
 use cofill::{Attention, Denoiser, Distributions, HeadAttention, Prediction, Query, Row, RowStats, TokenId};
 use rayon::prelude::*;
 use std::path::Path;
@@ -109,7 +108,7 @@ impl Model {
         let mut asked = sources.clone();
         asked.dedup();
         let pass = self.transformer.forward(tokens, &Ask { rows: &asked, attention: None })?;
-        let logits = self.transformer.whole_logits(&pass.hidden)?.to_vec2::<f32>().map_err(Error::from)?;
+        let logits = self.transformer.whole_logits(&pass.hidden)?;
         let row = |source: &usize| logits[asked.binary_search(source).unwrap_or_default()].clone();
         Ok(sources.iter().map(row).collect())
     }
@@ -207,8 +206,8 @@ impl Model {
         &self,
         query: &Query<'_>,
         sources: &[usize],
-        hidden: &Tensor,
-        unguided: Option<&Tensor>,
+        hidden: &Hidden,
+        unguided: Option<&Hidden>,
     ) -> cofill::Result<(Vec<RowStats>, Option<Distributions>)> {
         let Config { vocab, mask_id, .. } = *self.config();
         let source = |position: usize| sources.binary_search(&self.source(position)).unwrap_or_default();
@@ -220,11 +219,11 @@ impl Model {
         let mut whole: Vec<Vec<f32>> = vec![Vec::new(); if query.distributions { sources.len() } else { 0 }];
         let mut unguided = unguided.map(|hidden| self.transformer.logits(hidden));
         for logits in self.transformer.logits(hidden) {
-            let mut logits = flat(logits)?; // [sources x width]
+            let mut logits = logits?; // [sources x width]
             let width = logits.len() / sources.len();
             if let Some(tile) = unguided.as_mut().and_then(Iterator::next) {
                 let scale = (self.guidance + 1.0) as f32;
-                for (l, u) in logits.iter_mut().zip(flat(tile)?) {
+                for (l, u) in logits.iter_mut().zip(tile?) {
                     *l = u + scale * (*l - u);
                 }
             }
@@ -240,10 +239,6 @@ impl Model {
         let flat = query.rows.iter().flat_map(|&position| whole[source(position)].iter().copied()).collect();
         Ok((stats, Some(Distributions::new(vocab, flat)?)))
     }
-}
-
-fn flat(tile: Result<Tensor>) -> Result<Vec<f32>> {
-    Ok(tile?.flatten_all()?.to_vec1::<f32>()?)
 }
 
 /// In place, with f64 sums.

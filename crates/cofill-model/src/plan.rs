@@ -1,7 +1,7 @@
 //! The tensors an architecture needs: their names, shapes and what they are for.
 
 use crate::config::Config;
-use crate::error::{Error, Result};
+use crate::error::{Computed, Error, Result};
 use crate::load_options::Dtype;
 use crate::stored::row_bytes;
 use crate::transformer::Names;
@@ -144,7 +144,7 @@ pub(crate) fn problems_of(config: &Config, weights: &Weights, needs: &[Need], su
         problems.push(Error::Superfluous { path, name, more: names.count() });
     }
     if config.tied {
-        problems.extend(check_tied(config, weights).err());
+        problems.extend(check_tied(config, weights).err().map(Error::from));
     }
     problems
 }
@@ -164,7 +164,7 @@ fn harmless(config: &Config, layout: Layout, name: &str) -> bool {
 
 /// That a head which is stored although it is tied is the embedding. dllm converts tied Qwen models into ones that store a head, so
 /// the two can contradict each other, and nobody but the checkpoint's author knows which is meant.
-fn check_tied(config: &Config, weights: &Weights) -> Result<()> {
+fn check_tied(config: &Config, weights: &Weights) -> Computed<()> {
     let (names, shape) = (Names::of(config.family, weights.layout()), [config.vocab, config.hidden]);
     let head = match weights.find(names.head, &shape) {
         Err(Error::Missing { .. }) => return Ok(()),
@@ -176,7 +176,7 @@ fn check_tied(config: &Config, weights: &Weights) -> Result<()> {
     }
     match head.to_f32()?.ne(&embedding.to_f32()?)?.max_all()?.to_scalar::<u8>()? {
         0 => Ok(()),
-        _ => Err(Error::NotTied { path: weights.path().into(), name: names.head.into() }),
+        _ => Err(Error::NotTied { path: weights.path().into(), name: names.head.into() }.into()),
     }
 }
 

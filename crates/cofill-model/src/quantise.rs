@@ -5,7 +5,7 @@
 
 use crate::checkpoint::Checkpoint;
 use crate::config::{Config, Family};
-use crate::error::{Error, Result};
+use crate::error::{Computed, Error, Result};
 use crate::gguf::metadata::architecture;
 use crate::gguf::vocabulary::{BYTE_LEVEL, NO_TOKENIZER, Vocabulary};
 use crate::gguf::{ALIGNMENT, MAGIC, keys};
@@ -209,7 +209,7 @@ impl Job {
 }
 
 /// Rows in another type; in the same, the same bytes.
-fn encode(stored: &Stored<'_>, dtype: GgmlDType) -> Result<Vec<u8>> {
+fn encode(stored: &Stored<'_>, dtype: GgmlDType) -> Computed<Vec<u8>> {
     let flat = |tensor: Tensor| tensor.flatten_all();
     Ok(match dtype {
         GgmlDType::F32 => flat(stored.to_f32()?)?.to_vec1::<f32>()?.iter().flat_map(|v| v.to_le_bytes()).collect(),

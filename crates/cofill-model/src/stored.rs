@@ -1,6 +1,6 @@
 //! A tensor as its file holds it: rows of bytes of some type, and how they become numbers.
 
-use crate::error::{Error, Result};
+use crate::error::{Computed, Error};
 use crate::kernels::with_slice;
 use crate::load_options::Dtype;
 use candle_core::quantized::{GgmlDType, QStorage, QTensor};
@@ -94,7 +94,7 @@ impl Stored<'_> {
     }
 
     /// In f32, finite.
-    pub(crate) fn to_f32(&self) -> Result<Tensor> {
+    pub(crate) fn to_f32(&self) -> Computed<Tensor> {
         match self.dtype {
             GgmlDType::F32 => self.convert(f32::from_le_bytes, f32::is_finite),
             GgmlDType::F16 => self.convert(|b| f16::from_le_bytes(b).to_f32(), f32::is_finite),
@@ -104,22 +104,23 @@ impl Stored<'_> {
     }
 
     /// In f32, to be converted to a smaller type: no weight is beyond the largest f16, which also bounds the factors of blocks.
-    pub(crate) fn to_narrow(&self) -> Result<Tensor> {
+    pub(crate) fn to_narrow(&self) -> Computed<Tensor> {
         let values = self.to_f32()?;
         let largest = with_slice(&values, |values| values.iter().fold(0f32, |largest, v| largest.max(v.abs())))?;
-        match largest <= f16::MAX.to_f32() {
-            true => Ok(values),
-            false => Err(Error::TooLarge { path: self.path.into(), name: self.name.clone(), value: largest }),
+        if largest > f16::MAX.to_f32() {
+            let (path, name) = (self.path.into(), self.name.clone());
+            return Err(Error::TooLarge { path, name, value: largest }.into());
         }
+        Ok(values)
     }
 
     /// In f16 as it is stored, finite.
-    pub(crate) fn f16(&self) -> Result<Tensor> {
+    pub(crate) fn f16(&self) -> Computed<Tensor> {
         self.convert(f16::from_le_bytes, f16::is_finite)
     }
 
     /// In bf16 as it is stored, finite.
-    pub(crate) fn bf16(&self) -> Result<Tensor> {
+    pub(crate) fn bf16(&self) -> Computed<Tensor> {
         self.convert(bf16::from_le_bytes, bf16::is_finite)
     }
 
@@ -128,18 +129,18 @@ impl Stored<'_> {
         &self,
         from: impl Fn([u8; N]) -> T,
         finite: impl Fn(T) -> bool,
-    ) -> Result<Tensor> {
+    ) -> Computed<Tensor> {
         let values: Vec<T> = self.bytes.as_chunks().0.iter().map(|&chunk| from(chunk)).collect();
         // No early exit, so that the common case is one vectorised pass.
         if !values.iter().fold(true, |all, &v| all & finite(v)) {
             let index = values.iter().position(|&v| !finite(v)).unwrap_or(0);
-            return Err(self.not_finite(index, values[index].into()));
+            return Err(self.not_finite(index, values[index].into()).into());
         }
         Ok(Tensor::from_vec(values, &*self.shape, &Device::Cpu)?)
     }
 
     /// As rows to look up: in `dtype`, or as they are stored, where quantised ones become f16.
-    pub(crate) fn embedding(&self, dtype: Option<Dtype>) -> Result<Tensor> {
+    pub(crate) fn embedding(&self, dtype: Option<Dtype>) -> Computed<Tensor> {
         match (dtype.map(Dtype::of_embedding), self.dtype) {
             (Some(GgmlDType::F32), _) | (None, GgmlDType::F32) => self.to_f32(),
             (_, GgmlDType::F16) => self.f16(),
@@ -149,14 +150,14 @@ impl Stored<'_> {
     }
 
     /// As it is stored, with finite factors.
-    pub(crate) fn quantised(&self) -> Result<QTensor> {
+    pub(crate) fn quantised(&self) -> Computed<QTensor> {
         let (block, size) = (self.dtype.block_size(), self.dtype.type_size());
         let factors = type_of(self.dtype).map_or(&[] as &[usize], |known| known.factors);
         for (i, bytes) in self.bytes.chunks_exact(size).enumerate() {
             for &at in factors {
                 let factor = f16::from_le_bytes([bytes[at], bytes[at + 1]]);
                 if !factor.is_finite() {
-                    return Err(self.not_finite(i * block, factor.to_f32()));
+                    return Err(self.not_finite(i * block, factor.to_f32()).into());
                 }
             }
         }

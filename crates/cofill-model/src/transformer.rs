@@ -11,14 +11,14 @@
 
 use crate::attention::{HeadMean, Heads, Probe, attend, attend_by_ops};
 use crate::config::{Config, Family};
-use crate::error::Result;
+use crate::error::{Computed, Result};
 use crate::kernels::{Kernels, rotate, swiglu, with_slice};
 use crate::load_options::LoadOptions;
 use crate::matrix::{Matrix, tensor_bytes};
 use crate::plan;
 use crate::timing::Timing;
 use crate::weights::{Layout, Weights};
-use candle_core::{D, DType, Device, Tensor};
+use candle_core::{DType, Device, Tensor};
 use candle_nn::ops::{rms_norm, silu};
 use candle_nn::rotary_emb::rope;
 use rayon::prelude::*;
@@ -64,10 +64,13 @@ pub struct Ask<'a> {
     pub attention: Option<Probe<'a>>,
 }
 
+/// Hidden states after the final norm, where they were computed. `[rows, hidden]`
+pub struct Hidden(Tensor);
+
 /// What a pass computed.
 pub struct Pass {
-    /// After the final norm. `[rows, hidden]`
-    pub hidden: Tensor,
+    /// Of the asked rows, for [`Transformer::logits`].
+    pub hidden: Hidden,
     /// Laid out `[key x query]`; with heads apart, `[layer x head x key x query]`.
     pub attention: Option<Vec<f64>>,
     /// Where the time went.
@@ -78,18 +81,22 @@ impl Transformer {
     /// Takes the tensors it needs, by the layout's names, and converts them one by one: peak memory is the result and one tensor.
     pub fn load(config: Config, weights: &Weights, options: impl Into<LoadOptions>) -> Result<Transformer> {
         plan::check(&config, weights)?;
-        let options: LoadOptions = options.into();
+        Ok(Transformer::convert(config, weights, options.into())?)
+    }
+
+    fn convert(config: Config, weights: &Weights, options: LoadOptions) -> Computed<Transformer> {
         let (dtype, device) = (options.dtype.or(weights.default_dtype()), &options.device.open()?);
-        let vector = |name: &str, n: usize| -> Result<Tensor> { Ok(weights.get(name, &[n])?.to_device(device)?) };
+        let vector =
+            |name: &str, n: usize| -> Computed<Tensor> { Ok(weights.stored(name, &[n])?.to_f32()?.to_device(device)?) };
         let Config { hidden, heads, kv_heads, head_dim, mlp, vocab, .. } = config;
         let names = Names::of(config.family, weights.layout());
-        let linear = |name: String, out: usize, input: usize, bias: bool| -> Result<Linear> {
+        let linear = |name: String, out: usize, input: usize, bias: bool| -> Computed<Linear> {
             let bias = bias.then(|| vector(&format!("{name}.bias"), out)).transpose()?;
             let weight = weights.stored(&format!("{name}.weight"), &[out, input])?;
             Ok(Linear { weight: Matrix::load(&weight, dtype)?.onto(device)?, bias })
         };
         let qk_norm = |name: String| config.qk_norm.then(|| vector(&name, head_dim)).transpose();
-        let block = |i: usize| -> Result<Block> {
+        let block = |i: usize| -> Computed<Block> {
             let name = |leaf: &str| format!("{}.{i}.{leaf}", names.blocks);
             let bias = config.qkv_bias;
             Ok(Block {
@@ -108,17 +115,17 @@ impl Transformer {
         };
         let embedding = weights.stored(names.embedding, &[vocab, hidden])?.embedding(dtype)?.to_device(device)?;
         let head = weights.stored(if config.tied { names.embedding } else { names.head }, &[vocab, hidden])?;
-        let tile = |start| -> Result<Matrix> {
+        let tile = |start| -> Computed<Matrix> {
             let rows = TILE.min(vocab - start);
             match config.tied && embedding.dtype() == DType::F32 {
                 true => Ok(Matrix::F32(embedding.narrow(0, start, rows)?)), // shared, not copied
                 false => Matrix::load(&head.rows(start..start + rows), dtype)?.onto(device),
             }
         };
-        let head = (0..vocab).step_by(TILE).map(tile).collect::<Result<_>>()?;
+        let head = (0..vocab).step_by(TILE).map(tile).collect::<Computed<_>>()?;
         Ok(Transformer {
             embedding,
-            blocks: (0..config.layers).map(block).collect::<Result<_>>()?,
+            blocks: (0..config.layers).map(block).collect::<Computed<_>>()?,
             norm: vector(names.norm, hidden)?,
             head,
             config,
@@ -158,6 +165,10 @@ impl Transformer {
 
     /// One pass over one sequence.
     pub fn forward(&self, tokens: &[u32], ask: &Ask<'_>) -> Result<Pass> {
+        Ok(self.pass(tokens, ask)?)
+    }
+
+    fn pass(&self, tokens: &[u32], ask: &Ask<'_>) -> Computed<Pass> {
         let begun = Instant::now();
         let length = tokens.len();
         let rotary = Rotary::new(&self.config, length);
@@ -194,7 +205,7 @@ impl Transformer {
         let probe = probed.unwrap_or_default();
         let body = body.saturating_sub(probed_body);
         let final_block = begun.elapsed().saturating_sub(body + probe);
-        Ok(Pass { hidden, attention, timing: Timing { body, final_block, probe, ..Timing::default() } })
+        Ok(Pass { hidden: Hidden(hidden), attention, timing: Timing { body, final_block, probe, ..Timing::default() } })
     }
 
     /// Attention of the asked queries over all keys, before the output projection. `[queries, heads · dim]`
@@ -205,7 +216,7 @@ impl Transformer {
         queries: &[usize],
         rotary: &Rotary,
         mean: Option<&mut HeadMean>,
-    ) -> Result<Tensor> {
+    ) -> Computed<Tensor> {
         let Config { heads, kv_heads, head_dim, .. } = self.config;
         let cut = Heads { queries: heads, keys: kv_heads, dim: head_dim };
         let length = x.dim(0)?;
@@ -232,7 +243,7 @@ impl Transformer {
     }
 
     /// RMSNorm of every head by itself, where the model has one. `x: [rows, heads · dim]`
-    fn norm_heads(&self, x: Tensor, norm: Option<&Tensor>) -> Result<Tensor> {
+    fn norm_heads(&self, x: Tensor, norm: Option<&Tensor>) -> Computed<Tensor> {
         let Some(norm) = norm else { return Ok(x) };
         let shape @ (rows, width) = x.dims2()?;
         let heads = x.reshape((rows * width / self.config.head_dim, self.config.head_dim))?;
@@ -240,7 +251,7 @@ impl Transformer {
     }
 
     /// The block's second half: output projection and MLP, each added to the stream. `x: [rows, hidden]`
-    fn finish_block(&self, block: &Block, x: Tensor, mixed: &Tensor) -> Result<Tensor> {
+    fn finish_block(&self, block: &Block, x: Tensor, mixed: &Tensor) -> Computed<Tensor> {
         let x = (x + block.o.forward(mixed, self.kernels)?)?;
         let h = rms_norm(&x, &block.mlp_norm, self.config.rms_eps as f32)?;
         let (gate, up) = (block.gate.forward(&h, self.kernels)?, block.up.forward(&h, self.kernels)?); // [rows, mlp]
@@ -254,25 +265,47 @@ impl Transformer {
         Ok((x + block.down.forward(&h, self.kernels)?)?)
     }
 
-    fn indices(&self, positions: impl Iterator<Item = usize>) -> Result<Tensor> {
+    fn indices(&self, positions: impl Iterator<Item = usize>) -> Computed<Tensor> {
         let positions: Vec<u32> = positions.map(|position| position as u32).collect();
         let n = positions.len();
         Ok(Tensor::from_vec(positions, n, self.norm.device())?)
     }
 
-    /// Logits for hidden states after the final norm, a tile of token ids at a time, in their order. `[rows, ids of the tile]`
-    pub fn logits<'a>(&'a self, hidden: &'a Tensor) -> impl Iterator<Item = Result<Tensor>> + 'a {
-        self.head.iter().map(move |tile| tile.forward(hidden, self.kernels))
+    /// Logits for hidden states, a tile of token ids at a time, in their order: `[rows x ids of the tile]`, flat.
+    pub fn logits<'a>(&'a self, hidden: &'a Hidden) -> impl Iterator<Item = Result<Vec<f32>>> + 'a {
+        let flat = |tile: &Matrix| -> Computed<Vec<f32>> {
+            Ok(tile.forward(&hidden.0, self.kernels)?.flatten_all()?.to_vec1()?)
+        };
+        self.head.iter().map(move |tile| Ok(flat(tile)?))
     }
 
-    /// All of these at once, for whoever needs whole rows. `[rows, vocab]`
-    pub(crate) fn whole_logits(&self, hidden: &Tensor) -> Result<Tensor> {
-        Ok(Tensor::cat(&self.logits(hidden).collect::<Result<Vec<_>>>()?, D::Minus1)?)
+    /// The logits of all token ids at once, for whoever needs whole rows: `[rows][vocab]`.
+    pub(crate) fn whole_logits(&self, hidden: &Hidden) -> Result<Vec<Vec<f32>>> {
+        let mut rows: Vec<Vec<f32>> = Vec::new();
+        for tile in self.logits(hidden) {
+            let tile = tile?;
+            rows.resize_with(hidden.n_rows(), Vec::new);
+            let width = tile.len() / rows.len();
+            rows.iter_mut().zip(tile.chunks(width)).for_each(|(row, part)| row.extend_from_slice(part));
+        }
+        Ok(rows)
+    }
+}
+
+impl Hidden {
+    /// Their numbers: `[rows][width]`.
+    pub fn to_rows(&self) -> Result<Vec<Vec<f32>>> {
+        let rows = || -> Computed<Vec<Vec<f32>>> { Ok(self.0.to_vec2()?) };
+        Ok(rows()?)
+    }
+
+    fn n_rows(&self) -> usize {
+        self.0.dims()[0]
     }
 }
 
 impl Linear {
-    fn forward(&self, x: &Tensor, kernels: Kernels) -> Result<Tensor> {
+    fn forward(&self, x: &Tensor, kernels: Kernels) -> Computed<Tensor> {
         let y = self.weight.forward(x, kernels)?;
         Ok(match &self.bias {
             Some(bias) => y.broadcast_add(bias)?,
@@ -299,7 +332,7 @@ impl Rotary {
     }
 
     /// Rotates rows that stand at `positions`. `x: [positions, heads · dim]`
-    fn slices(&self, x: &Tensor, positions: &[usize]) -> Result<Vec<f32>> {
+    fn slices(&self, x: &Tensor, positions: &[usize]) -> Computed<Vec<f32>> {
         let width = x.dim(1)?;
         let mut x = with_slice(x, <[f32]>::to_vec)?;
         x.par_chunks_mut(width).zip(positions).for_each(|(row, position)| {
@@ -311,9 +344,9 @@ impl Rotary {
     }
 
     /// The same with the tensor library's own operations.
-    fn ops(&self, x: &Tensor, positions: &[usize]) -> Result<Tensor> {
+    fn ops(&self, x: &Tensor, positions: &[usize]) -> Computed<Tensor> {
         let (rows, width) = x.dims2()?;
-        let table = |values: &[f32]| -> Result<Tensor> {
+        let table = |values: &[f32]| -> Computed<Tensor> {
             let rows = positions.iter().flat_map(|p| &values[p * self.half..(p + 1) * self.half]);
             Ok(Tensor::from_iter(rows.copied(), x.device())?.reshape((positions.len(), self.half))?)
         };

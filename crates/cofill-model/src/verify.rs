@@ -242,8 +242,7 @@ impl Case<'_> {
         let transformer = model.transformer();
         let pass = transformer.forward(&self.tokens, &Ask { rows, attention: None })?;
         let logits = transformer.whole_logits(&pass.hidden)?;
-        let logits = logits.flatten_all().and_then(|logits| logits.to_vec1::<f32>()).map_err(Error::from)?;
-        Ok(self.compare("logits", logits.into_iter().map(f64::from), &self.field("logits")?)?)
+        Ok(self.compare("logits", logits.into_iter().flatten().map(f64::from), &self.field("logits")?)?)
     }
 
     /// The model's answer for every row, with the attention of one layer.

@@ -9,7 +9,6 @@ use crate::load_options::Dtype;
 use crate::random;
 use crate::stored::{Stored, type_name};
 use crate::transformer::Names;
-use candle_core::Tensor;
 use candle_core::quantized::GgmlDType;
 use safetensors::tensor::Metadata;
 use std::borrow::Cow;
@@ -106,11 +105,6 @@ impl Weights {
     /// Random weights for any configuration.
     pub fn random(seed: u64) -> Weights {
         Weights { path: PathBuf::from("random"), source: Source::Random { seed } }
-    }
-
-    /// A tensor in f32, of the shape the configuration asks for.
-    pub fn get(&self, name: &str, want: &[usize]) -> Result<Tensor> {
-        self.stored(name, want)?.to_f32()
     }
 
     /// A tensor as its file holds it, of the shape the configuration asks for, with rows in the order this engine rotates.

@@ -217,7 +217,7 @@ fn the_final_block_computes_few_rows_like_all() {
                 keys: among,
                 heads: PerHead::Mean,
             });
-            transformer.forward(&tokens, &Ask { rows, attention }).unwrap().hidden.to_vec2().unwrap()
+            transformer.forward(&tokens, &Ask { rows, attention }).unwrap().hidden.to_rows().unwrap()
         };
         let all = hidden(&(0..40).collect::<Vec<_>>(), None);
         // Attention among other positions than the rows: the final block has more queries than rows.
@@ -250,7 +250,7 @@ fn our_loops_compute_what_the_tensor_librarys_operations_do() {
             transformer.set_kernels(kernels);
             let attention = Some(Probe { layers, queries: &queries, keys: &keys, heads: PerHead::Mean });
             let pass = transformer.forward(&tokens, &Ask { rows: &rows, attention }).unwrap();
-            (pass.hidden.to_vec2::<f32>().unwrap(), pass.attention.unwrap())
+            (pass.hidden.to_rows().unwrap(), pass.attention.unwrap())
         };
         for layers in [0..1, 1..3, 2..3] {
             let (got, want) = (pass(Kernels::Slices, layers.clone()), pass(Kernels::Ops, layers));
@@ -397,10 +397,11 @@ fn dreams_shift_reads_one_row_earlier() {
     let sources: Vec<usize> = (0..29).collect();
     let probe = Probe { layers: 2..3, queries: &question.rows, keys: &question.rows, heads: PerHead::Mean };
     let pass = transformer.forward(&question.tokens, &Ask { rows: &sources, attention: Some(probe) }).unwrap();
-    let logits: Vec<Vec<f32>> = transformer.logits(&pass.hidden).next().unwrap().unwrap().to_vec2().unwrap();
+    let logits = transformer.logits(&pass.hidden).next().unwrap().unwrap(); // one tile holds the whole vocabulary
+    let logits: Vec<&[f32]> = logits.chunks(config.vocab).collect();
     for (position, got) in prediction.rows.iter().enumerate() {
         // Nothing precedes position 0, which only stands there because every row was asked for.
-        let row = &logits[position.saturating_sub(1)];
+        let row = logits[position.saturating_sub(1)];
         let want = Proposal::greedy().propose(row, config.mask_id, 3, position).unwrap();
         assert_eq!(row_bits(got), row_bits(&want), "position {position}");
     }

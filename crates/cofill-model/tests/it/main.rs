@@ -41,5 +41,8 @@ mod mutate;
 // Batches, threads and file layouts change no bit; asking for other rows changes only the order of sums.
 mod invariance;
 
+// Nothing public speaks of the tensor library.
+mod interface;
+
 // GGUF files: the same numbers as the folder they come from, llama.cpp's order of rows, damage, tokenizers.
 mod gguf;

@@ -269,6 +269,9 @@ def save(model: Model, data: Data, directory: Path) -> None:
     save_file(tensors(model), directory / "model.safetensors", metadata={"format": "pt"})
     text = json.dumps(config(model.s, data.end, data.mask), indent=2)
     (directory / "config.json").write_text(text + "\n")
+    # How cofill asks the model, wherever the folder is copied to: mini tasks, each with a length of its own.
+    text = json.dumps({"cofill": {"tasks": "mini"}}, indent=2)
+    (directory / "generation_config.json").write_text(text + "\n")
 
 
 def main() -> None:

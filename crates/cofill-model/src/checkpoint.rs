@@ -4,6 +4,7 @@ use crate::chat::ChatTemplate;
 use crate::config::Config;
 use crate::embedded;
 use crate::error::{Error, Result};
+use crate::generation_config::GenerationDefaults;
 use crate::gguf::{Gguf, keys};
 use crate::tokenizer::{Tokenizer, TokenizerConfig};
 use crate::weights::Weights;
@@ -90,6 +91,14 @@ impl Checkpoint {
         match &self.kind {
             Kind::Folder => ChatTemplate::load(&self.path),
             Kind::Gguf(file) => file.chat(),
+        }
+    }
+
+    /// How it wants to be asked, when nobody says otherwise: the section `cofill` of its `generation_config.json`.
+    pub fn generation_defaults(&self) -> Result<GenerationDefaults> {
+        match &self.kind {
+            Kind::Folder => GenerationDefaults::load(&self.path),
+            Kind::Gguf(file) => file.generation_defaults(),
         }
     }
 

@@ -14,6 +14,7 @@ macro_rules! folder {
             $name,
             &[
                 folder!($name, "config.json"),
+                folder!($name, "generation_config.json"),
                 folder!($name, "model.safetensors"),
                 folder!($name, "tokenizer.json"),
                 folder!($name, "tokenizer_config.json"),

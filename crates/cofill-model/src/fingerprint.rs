@@ -6,7 +6,8 @@ use crate::files;
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
-/// What a folder's answers depend on, beside its tensors.
+/// What a folder's answers depend on, beside its tensors. `generation_config.json` is not among them: it says what to ask for, not
+/// what the answer is, and whatever was asked for is in a record by itself.
 const FILES: [&str; 6] =
     ["chat_template.jinja", "config.json", "merges.txt", "tokenizer.json", "tokenizer_config.json", "vocab.json"];
 

@@ -65,7 +65,9 @@ impl Inspection {
             *entry = (entry.0 + 1, entry.1.saturating_add(product(shape)));
         }
         let superfluous = superfluous(tensors.iter().map(|listed| &*listed.name), &needs);
-        let problems = problems_of(&config, &weights, &needs, &superfluous).iter().map(Error::to_string).collect();
+        let mut problems = problems_of(&config, &weights, &needs, &superfluous);
+        problems.extend(checkpoint.generation_defaults().err());
+        let problems = problems.iter().map(Error::to_string).collect();
 
         let tied = config.tied.then(|| tied_head(&config, weights.layout()));
         let at: Vec<(Dtype, u64)> = Dtype::all()

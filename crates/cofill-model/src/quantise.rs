@@ -161,6 +161,9 @@ impl Quantise<'_> {
         if let Some(chat) = chat {
             values.string(keys::CHAT_TEMPLATE, chat.source());
         }
+        if let Some(section) = self.checkpoint.generation_defaults()?.to_section() {
+            values.string(keys::GENERATION_DEFAULTS, &section);
+        }
         Ok((values, without_tokenizer))
     }
 }

@@ -37,6 +37,9 @@ pub(crate) const ADD_BOS: &str = "tokenizer.ggml.add_bos_token";
 pub(crate) const TOKENIZER_JSON: &str = "tokenizer.huggingface.json";
 pub(crate) const CHAT_TEMPLATE: &str = "tokenizer.chat_template";
 
+/// Ours: the section `cofill` of `generation_config.json`, as JSON.
+pub(crate) const GENERATION_DEFAULTS: &str = "cofill.generation_config";
+
 /// Special tokens: what a chat template calls them, and the key of their id. (`seperator` is how the format spells it.)
 pub(crate) const SPECIAL: [(&str, &str); 7] = [
     ("bos_token", BOS_ID),

@@ -3,6 +3,7 @@
 use super::{Gguf, keys};
 use crate::config::{Config, Family, MOST};
 use crate::error::{Error, Result};
+use crate::generation_config::GenerationDefaults;
 use crate::transformer::Names;
 use cofill::TokenId;
 
@@ -83,6 +84,14 @@ impl Gguf {
         };
         config.check(self.path())?;
         Ok(config)
+    }
+
+    /// How the model wants to be asked: our own key, which `cofill models quantise` copies from a folder's `generation_config.json`.
+    pub(crate) fn generation_defaults(&self) -> Result<GenerationDefaults> {
+        match self.string(keys::GENERATION_DEFAULTS)? {
+            Some(text) => GenerationDefaults::from_section(text, self.path(), keys::GENERATION_DEFAULTS),
+            None => Ok(GenerationDefaults::default()),
+        }
     }
 
     /// The architecture by llama.cpp's name.

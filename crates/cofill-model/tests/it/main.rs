@@ -31,6 +31,9 @@ mod qwen_faults;
 // Anything at all as a config, an index or a header: refused or loaded, never a panic.
 mod fuzz;
 
+// How a checkpoint wants to be asked: our section of its `generation_config.json`, and nothing else of that file.
+mod generation_config;
+
 // Pipes, devices and endless files in the place of a checkpoint's files.
 mod strange_files;
 

@@ -27,6 +27,7 @@ fn readers() -> Vec<(&'static str, Read)> {
         ("chat_template.jinja", |dir| error(ChatTemplate::load(dir))),
         ("tokenizer.json", |dir| error(Opened::open(dir).and_then(|it| it.fingerprint()))),
         ("config.json", |dir| error(Model::load(dir))),
+        ("generation_config.json", |dir| error(Opened::open(dir).and_then(|it| it.generation_defaults()))),
         ("x.gguf", |dir| error(Opened::open(&dir.join("x.gguf")).map(drop))),
         ("x.gguf", |dir| error(Weights::open(&dir.join("x.gguf")))),
     ]

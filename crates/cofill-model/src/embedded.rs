@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// A folder's files, by name.
+/// A folder's files, by name. `build.rs` says where they are at compile time.
 type Files = &'static [(&'static str, &'static [u8])];
 
 macro_rules! folder {
@@ -22,7 +22,7 @@ macro_rules! folder {
         )
     };
     ($name:literal, $file:literal) => {
-        ($file, include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/", $name, "/", $file)))
+        ($file, include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/", env!("COFILL_MODELS"), "/", $name, "/", $file)))
     };
 }
 

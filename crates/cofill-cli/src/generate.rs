@@ -164,7 +164,7 @@ fn proposal(args: &Args, model: &Model) -> Proposal {
 fn header(args: &Args, start: &Canvas, pieces: &[String]) -> Header {
     Header {
         cofill_trace: VERSION,
-        sampler: args.sampler.clone(),
+        sampler: args.sampler.form(),
         model: args.model.clone(),
         tokens: start.tokens().to_vec(),
         mask_id: start.mask_id(),

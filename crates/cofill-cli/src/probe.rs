@@ -25,7 +25,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = Rows::Masked)]
     rows: Rows,
     /// Which layer's attention: first, middle, last or a number.
-    #[arg(long, value_name = "LAYER", default_value = "last", value_parser = parse_layer)]
+    #[arg(long, value_name = "LAYER", default_value = "last")]
     layer: Layers,
     /// Give logits too, those that predict each row (checkpoints only).
     #[arg(long, requires = "json")]
@@ -41,15 +41,6 @@ enum Rows {
     Masked,
     /// Every position.
     All,
-}
-
-pub(crate) fn parse_layer(text: &str) -> Result<Layers, String> {
-    match text {
-        "first" => Ok(Layers::First),
-        "middle" => Ok(Layers::Middle),
-        "last" => Ok(Layers::Last),
-        n => n.parse().map(Layers::Nth).map_err(|_| "expected first, middle, last or a number".into()),
-    }
 }
 
 /// `--json`.

@@ -2,10 +2,11 @@
 
 use crate::fail::Done;
 use cofill::spec::Entry;
-use cofill::{Needs, REGISTRY, Scope};
+use cofill::{Needs, Registry, Scope};
 use serde_json::{Value, json};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// List every sampler: how it is written, what it needs, where it comes from.
 #[derive(clap::Args)]
@@ -18,21 +19,21 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Done {
     let mut out = anstream::stdout().lock();
     if args.json {
-        for entry in REGISTRY {
+        for entry in Registry::stock().entries() {
             writeln!(out, "{}", object(entry)?)?;
         }
         return Ok(ExitCode::SUCCESS);
     }
     let header = ["FORM", "WHAT IT DOES", "NEEDS", "+ad", "DEFAULTS", "SOURCE"].map(String::from);
     let mut rows = vec![header];
-    for entry in REGISTRY {
+    for entry in Registry::stock().entries() {
         rows.push([
             entry.form(),
-            entry.about.into(),
+            entry.about.clone(),
             needs(entry)?.join(", "),
             if entry.discountable { "yes".into() } else { String::new() },
             defaults(entry),
-            entry.source.into(),
+            entry.source.clone(),
         ]);
     }
     let widths = widths(&rows);
@@ -54,7 +55,7 @@ pub(crate) fn run(args: &Args) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-fn object(entry: &'static Entry) -> Done<Value> {
+fn object(entry: &Arc<Entry>) -> Done<Value> {
     let param = |p: &cofill::spec::Param| json!({"name": p.name, "range": p.range(), "default": p.default});
     Ok(json!({
         "name": entry.name,
@@ -69,7 +70,7 @@ fn object(entry: &'static Entry) -> Done<Value> {
 }
 
 /// In words, what a sampler must be shown beyond confidences.
-fn needs(entry: &'static Entry) -> Done<Vec<String>> {
+fn needs(entry: &Arc<Entry>) -> Done<Vec<String>> {
     let policy = entry.example().build()?;
     let Needs { scope, entropy, margin, attention, distributions, history, probes } = policy.needs();
     let mut words = Vec::new();
@@ -93,18 +94,18 @@ fn needs(entry: &'static Entry) -> Done<Vec<String>> {
 }
 
 fn defaults(entry: &Entry) -> String {
-    let given = entry.params.iter().chain(entry.options).filter_map(|p| Some((p.name, p.default?)));
+    let given = entry.params.iter().chain(&entry.options).filter_map(|p| Some((&p.name, p.default?)));
     given.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
 }
 
 /// Each set of options, and the samplers that have it.
 fn options() -> Vec<(String, String)> {
     let mut sets: Vec<(String, String)> = Vec::new();
-    for entry in REGISTRY.iter().filter(|entry| !entry.option_forms().is_empty()) {
+    for entry in Registry::stock().entries().iter().filter(|entry| !entry.option_forms().is_empty()) {
         let options = entry.option_forms().join(" ");
         match sets.iter_mut().find(|(known, _)| *known == options) {
             Some((_, names)) => *names += &format!(", {}", entry.name),
-            None => sets.push((options, entry.name.into())),
+            None => sets.push((options, entry.name.clone())),
         }
     }
     sets

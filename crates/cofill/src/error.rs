@@ -9,7 +9,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    // ---- the text form of a sampler (spec.rs)
+    // ---- the text form of a sampler (language)
     /// No sampler has this name.
     #[error("unknown sampler `{name}`; expected one of {accepted}")]
     UnknownSampler {
@@ -77,6 +77,22 @@ pub enum Error {
     UnknownSuffix {
         /// What was given.
         suffix: String,
+    },
+    /// A text that is no sampler, whatever names there may be.
+    #[error("`{text}` is not written as a sampler is: {problem}; expected the form `name:NUMBER,..@option+ad:ALPHA`")]
+    BadForm {
+        /// What was given.
+        text: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A sampler that cannot be added to a registry.
+    #[error("the sampler `{name}` cannot be added: {problem}")]
+    BadEntry {
+        /// What it is called.
+        name: String,
+        /// Why not, and what to do.
+        problem: String,
     },
     /// Two parts of one sampler want attention from different layers.
     #[error("one sampler needs attention from two sources ({0} and {1}); a forward pass provides one")]

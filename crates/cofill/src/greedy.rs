@@ -30,6 +30,7 @@ pub use ranking::Ranking;
 pub use rule::StoppingRule;
 
 use crate::{Deferral, Error, Job, Needs, Pick, Picks, Result, Sampler, Slot, StepView, Verdict};
+use adas::{AttentionDiscount, AttentionDiscounted};
 use ranking::Discount;
 use rule::Tally;
 
@@ -48,6 +49,20 @@ impl Greedy {
     pub fn new(ranking: Box<dyn Ranking>, rule: Box<dyn StoppingRule>) -> Result<Greedy> {
         let needs = ranking.needs().and(rule.needs())?;
         Ok(Greedy { ranking, rule, needs, scores: Vec::new(), utility: Vec::new(), waiting: Vec::new() })
+    }
+
+    /// The same with ADAS's discount on top of the ranking, if there is one: what `+ad` does to a sampler.
+    pub fn discounted(
+        base: Box<dyn Ranking>,
+        discount: Option<AttentionDiscount>,
+        rule: Box<dyn StoppingRule>,
+    ) -> Result<Greedy> {
+        let Some(discount) = discount else { return Greedy::new(base, rule) };
+        // The discount would otherwise silently replace the base ranking's layer.
+        if let Some(layers) = base.needs().attention.filter(|layers| *layers != discount.layers) {
+            return Err(Error::TwoAttentionSources(layers.to_string(), discount.layers.to_string()));
+        }
+        Greedy::new(Box::new(AttentionDiscounted::new(base, discount)), rule)
     }
 }
 

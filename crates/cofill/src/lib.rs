@@ -56,7 +56,6 @@ pub use forward::{
     RowStats, Rows, Scope, Slot, StepView, Style,
 };
 pub use greedy::{Greedy, Ranking, StoppingRule, adas, fast_dllm, quota, ranking, rule};
-pub use language::spec::{self, SamplerSpec};
+pub use language::{FormOption, Registry, SamplerForm, SamplerSpec, spec};
 pub use sampler::{Deferral, Pick, Picks, Policy, RemaskingSampler, Revision, Sampler, Verdict};
-pub use samplers::REGISTRY;
 pub use trace::{Step, Trace};

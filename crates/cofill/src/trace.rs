@@ -3,7 +3,7 @@
 //! The file is JSONL: a header, one line per step, and a closing line. A run that was interrupted lacks the closing line and is
 //! still a valid trace. This is the one wire format of this crate, and it has a version.
 
-use crate::{Canvas, Error, Result, SamplerSpec, TokenId};
+use crate::{Canvas, Error, Registry, Result, SamplerForm, TokenId};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, Write};
 
@@ -79,8 +79,8 @@ pub struct Deferred {
 pub struct Header {
     /// The version of the format.
     pub cofill_trace: u32,
-    /// The sampler.
-    pub sampler: SamplerSpec,
+    /// The sampler, as it is written; who reads a trace need not have it.
+    pub sampler: SamplerForm,
     /// The model, as the user named it.
     pub model: String,
     /// The canvas at the start.
@@ -169,7 +169,8 @@ impl Trace {
         if version != u64::from(VERSION) {
             return Err(bad(n, format!("version {version}, but this cofill reads version {VERSION}")));
         }
-        let header: Header = serde_json::from_str(&text).map_err(|e| bad(n, e.to_string()))?;
+        let mut header: Header = serde_json::from_str(&text).map_err(|e| bad(n, e.to_string()))?;
+        header.sampler = Registry::stock().normalise(&header.sampler).map_err(|e| bad(n, e.to_string()))?;
         let mut trace = Trace { header, steps: Vec::new(), end: None };
         let mut canvas = trace.canvas();
         while let Some((n, text)) = next()? {

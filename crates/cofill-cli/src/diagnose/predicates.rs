@@ -3,7 +3,6 @@
 use super::{OutputArgs, fingerprints, short_names};
 use crate::fail::{Done, Fail};
 use crate::model::{DEFAULT, KeepArgs, NAMES, checkpoint};
-use crate::probe::parse_layer;
 use crate::progress::Progress;
 use crate::setup::Text;
 use cofill::Layers;
@@ -36,7 +35,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "R", default_value_t = 0.5, allow_negative_numbers = true)]
     ratio: f64,
     /// Which layer's attention: first, middle, last or a number.
-    #[arg(long, value_name = "LAYER", default_value = "last", value_parser = parse_layer)]
+    #[arg(long, value_name = "LAYER", default_value = "last")]
     layer: Layers,
     /// Also by every head of every layer: which is the best signal? One more forward for each text.
     #[arg(long)]

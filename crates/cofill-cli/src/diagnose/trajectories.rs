@@ -3,7 +3,6 @@
 use super::{OutputArgs, fingerprints, read, short_names};
 use crate::fail::{Done, Fail, warning_line};
 use crate::model::{DEFAULT, KeepArgs, NAMES, checkpoint};
-use crate::probe::parse_layer;
 use crate::progress::Progress;
 use crate::setup::{Text, mini_examples};
 use cofill::adas::DEFAULT_ALPHA;
@@ -93,7 +92,7 @@ struct StateArgs {
     #[arg(long, value_name = "STEPS", value_delimiter = ',')]
     steps: Vec<usize>,
     /// Which layer's attention: first, middle, last or a number.
-    #[arg(long, value_name = "LAYER", default_value = "last", value_parser = parse_layer)]
+    #[arg(long, value_name = "LAYER", default_value = "last")]
     layer: Layers,
     /// alpha of the score s.
     #[arg(long, value_name = "ALPHA", default_value_t = DEFAULT_ALPHA, allow_negative_numbers = true)]

@@ -118,7 +118,7 @@ pub fn explain(
     let bad = |limit: &str| Error::BadSetting { what: "the sampler", limit: limit.into(), given: sampler.to_string() };
     let discount =
         sampler.discount().ok_or_else(|| bad("one with +ad, like topk:8+ad: without it nobody is deferred"))?;
-    if !MEMORYLESS.contains(&sampler.entry().name) || sampler.to_string().contains("@random") {
+    if !MEMORYLESS.contains(&sampler.entry().name.as_str()) || sampler.to_string().contains("@random") {
         return Err(bad(
             "topk, fast, threshold or eb in any form, with +ad: others depend on earlier steps or on chance",
         ));

@@ -6,7 +6,7 @@
 
 use super::files::parts;
 use super::{ADAS, BASE, Error, Point, Points};
-use cofill::{REGISTRY, SamplerSpec};
+use cofill::{Registry, SamplerSpec};
 use cofill_tasks::benchmarks::Benchmark;
 use cofill_tasks::data;
 use std::collections::HashMap;
@@ -177,7 +177,7 @@ fn rule(given: &str) -> String {
         "fastdllm" | "fast-dllm" => "fast".into(),
         "eb-sampler" => "eb".into(),
         "top-k" => "topk".into(),
-        _ if REGISTRY.iter().any(|entry| entry.name == name) => small,
+        _ if Registry::stock().get(name).is_some() => small,
         _ => given.into(),
     }
 }

@@ -7,6 +7,7 @@
 use crate::{Error, Proposal, Result, RowStats, TokenId};
 use std::fmt;
 use std::ops::Range;
+use std::str::FromStr;
 
 /// A masked diffusion model, or anything that behaves like one.
 ///
@@ -177,6 +178,25 @@ impl fmt::Display for Layers {
             Layers::Nth(n) => write!(f, "{n}"),
             Layers::LastN(n) => write!(f, "last {n}"),
             Layers::LastShare(share) => write!(f, "last {:.0}%", share * 100.0),
+        }
+    }
+}
+
+/// What a user may write: `first`, `middle`, `last`, or a layer's number.
+impl FromStr for Layers {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Layers> {
+        let nth = || text.chars().all(|c| c.is_ascii_digit()).then(|| text.parse().ok())?;
+        match text {
+            "first" => Ok(Layers::First),
+            "middle" => Ok(Layers::Middle),
+            "last" => Ok(Layers::Last),
+            _ => nth().map(Layers::Nth).ok_or_else(|| Error::BadSetting {
+                what: "layer",
+                limit: "first, middle, last or a number".into(),
+                given: format!("`{text}`"),
+            }),
         }
     }
 }
@@ -411,6 +431,18 @@ mod tests {
         assert_eq!(Layers::LastN(4).resolve(2).unwrap(), 0..2);
         assert!(matches!(Layers::Nth(32).resolve(32), Err(Error::NoSuchLayer { layer: 32, last: 31 })));
         assert!(Layers::Last.resolve(0).is_err());
+    }
+
+    #[test]
+    fn layers_are_read_as_they_are_printed() {
+        for layers in [Layers::First, Layers::Middle, Layers::Last, Layers::Nth(0), Layers::Nth(31)] {
+            assert_eq!(layers.to_string().parse::<Layers>().unwrap(), layers);
+        }
+        for bad in ["", "top", "-1", "+1", "1.5", "last 4", "99999999999999999999"] {
+            let error = bad.parse::<Layers>().unwrap_err().to_string();
+            let want = format!("layer must be first, middle, last or a number, but `{bad}` was given");
+            assert_eq!(error, want);
+        }
     }
 
     #[test]

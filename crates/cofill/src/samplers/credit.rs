@@ -5,7 +5,7 @@
 //! boosted winner, which may differ from the proposed one; the trace has the model's probability of it as confidence and the
 //! boosted one as score.
 
-use crate::spec::{Entry, Param};
+use crate::spec::{Entry, Param, Values};
 use crate::{Error, Job, Needs, Pick, Picks, Policy, Result, Sampler, Slot, StepView, TokenId, Verdict};
 
 /// dInfer's parameters and the credit of the current block.
@@ -20,23 +20,20 @@ pub(crate) struct Credit {
 /// dInfer commits what lies this close to the surest along with it.
 const CLOSE: f64 = 1e-5;
 
-pub(crate) const ENTRY: Entry = Entry {
-    name: "credit",
-    about: "a threshold on confidence boosted by past wins",
-    params: &[Param::number("TAU", 0.0, 1.0).default(0.9)],
-    flags: &[],
-    options: &[
-        Param::number("alpha", 0.0, 100.0).default(0.7),
-        Param::number("beta", 0.0, 1.0).default(0.8),
-        Param::number("gamma", 0.0, 100.0).default(0.2),
-    ],
-    discountable: false,
-    source: "dInfer, credit decoder",
-    build: |v, _| {
+pub(crate) fn entry() -> Entry {
+    let build = |v: &Values, _| {
         let (tau, [alpha, beta, gamma]) = (v.param(0), std::array::from_fn(|i| v.option(i)));
         Ok(Policy::Commits(Box::new(Credit { tau, alpha, beta, gamma, credit: Vec::new() })))
-    },
-};
+    };
+    Entry::new("credit", "a threshold on confidence boosted by past wins", build)
+        .params([Param::number("TAU", 0.0, 1.0).default(0.9)])
+        .options([
+            Param::number("alpha", 0.0, 100.0).default(0.7),
+            Param::number("beta", 0.0, 1.0).default(0.8),
+            Param::number("gamma", 0.0, 100.0).default(0.2),
+        ])
+        .source("dInfer, credit decoder")
+}
 
 impl Credit {
     /// The winner after the boost, and its probability.

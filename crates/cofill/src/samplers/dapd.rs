@@ -9,7 +9,7 @@
 //! are those among the candidates, the masks of the block. So a decode begins with graphs and ends with confidence, once, and not
 //! once in every block: the last blocks never see a graph. (The paper has one block, where both readings are the same.)
 
-use crate::spec::{Entry, Param};
+use crate::spec::{Entry, Param, Values};
 use crate::{Attention, Layers, Needs, Picks, Policy, Result, Sampler, Slot, StepView, Verdict};
 
 /// DAPD's threshold schedule.
@@ -18,19 +18,15 @@ pub(crate) struct Dapd {
     tau_max: f64,
 }
 
-pub(crate) const ENTRY: Entry = Entry {
-    name: "dapd",
-    about: "independent set of the attention graph",
-    params: &[Param::number("TAU_MIN", 0.0, 1.0).default(0.01), Param::number("TAU_MAX", 0.0, 1.0).default(0.1)],
-    flags: &[],
-    options: &[],
-    discountable: false,
-    source: "Kim et al. 2026 (DAPD); schedule ours",
-    build: |v, _| {
+pub(crate) fn entry() -> Entry {
+    let build = |v: &Values, _| {
         v.at_most((0, "TAU_MIN"), (1, "TAU_MAX"))?;
         Ok(Policy::Commits(Box::new(Dapd { tau_min: v.param(0), tau_max: v.param(1) })))
-    },
-};
+    };
+    Entry::new("dapd", "independent set of the attention graph", build)
+        .params([Param::number("TAU_MIN", 0.0, 1.0).default(0.01), Param::number("TAU_MAX", 0.0, 1.0).default(0.1)])
+        .source("Kim et al. 2026 (DAPD); schedule ours")
+}
 
 /// Below this share of masks left, confidence alone decides.
 const LATE: f64 = 0.5;

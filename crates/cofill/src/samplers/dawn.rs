@@ -9,7 +9,7 @@
 //!
 //! This is the paper's version. The published code differs in ways that overwrite prompt tokens; those are not reproduced.
 
-use crate::spec::{Entry, Param};
+use crate::spec::{Entry, Param, Values};
 use crate::{Attention, Layers, Needs, Picks, Policy, Result, Sampler, Scope, Slot, StepView, Verdict};
 
 /// DAWN's thresholds.
@@ -23,24 +23,20 @@ pub(crate) struct Dawn {
 /// τ_high.
 const HIGH: f64 = 0.9;
 
-pub(crate) const ENTRY: Entry = Entry {
-    name: "dawn",
-    about: "anchors, induced positions and an independent rest",
-    params: &[
-        Param::number("INDUCE", 0.0, 1.0).default(0.7),
-        Param::number("SINK", 0.0, 1.0).default(0.01),
-        Param::positive("EDGE", 1.0).default(0.07),
-        Param::number("LOW", 0.0, 1.0).default(0.75),
-    ],
-    flags: &[],
-    options: &[],
-    discountable: false,
-    source: "Luo et al. 2026 (DAWN), paper version",
-    build: |v, _| {
+pub(crate) fn entry() -> Entry {
+    let build = |v: &Values, _| {
         let [induce, sink, edge, low] = std::array::from_fn(|i| v.param(i));
         Ok(Policy::Commits(Box::new(Dawn { induce, sink, edge, low })))
-    },
-};
+    };
+    Entry::new("dawn", "anchors, induced positions and an independent rest", build)
+        .params([
+            Param::number("INDUCE", 0.0, 1.0).default(0.7),
+            Param::number("SINK", 0.0, 1.0).default(0.01),
+            Param::positive("EDGE", 1.0).default(0.07),
+            Param::number("LOW", 0.0, 1.0).default(0.75),
+        ])
+        .source("Luo et al. 2026 (DAWN), paper version")
+}
 
 /// The dependency graph over the whole canvas.
 struct Graph<'a> {

@@ -4,7 +4,7 @@
 //! output decides anything, so every block takes about log2 B forwards. The reference code can also remask unsure tokens that
 //! its schedule never visits again, which leaves masks in the output; that is not reproduced.
 
-use crate::spec::{Entry, Param};
+use crate::spec::{Entry, Param, Values};
 use crate::{Error, Job, Picks, Policy, Result, Sampler, StepView, Verdict};
 
 /// The levels of each block.
@@ -13,16 +13,12 @@ pub(crate) struct Dus {
     levels: Vec<Vec<usize>>, // canvas positions, in the order they are committed
 }
 
-pub(crate) const ENTRY: Entry = Entry {
-    name: "dus",
-    about: "dilated positions, level by level",
-    params: &[Param::count("BLOCK", 1, u32::MAX as u64).default(32.0)],
-    flags: &[],
-    options: &[],
-    discountable: false,
-    source: "Luxembourg et al. 2025 (DUS)",
-    build: |v, _| Ok(Policy::Commits(Box::new(Dus { block: v.count(0), levels: Vec::new() }))),
-};
+pub(crate) fn entry() -> Entry {
+    let build = |v: &Values, _| Ok(Policy::Commits(Box::new(Dus { block: v.count(0), levels: Vec::new() })));
+    Entry::new("dus", "dilated positions, level by level", build)
+        .params([Param::count("BLOCK", 1, u32::MAX as u64).default(32.0)])
+        .source("Luxembourg et al. 2025 (DUS)")
+}
 
 /// The levels of a block of `size`, as offsets.
 fn levels(size: usize) -> Vec<Vec<usize>> {

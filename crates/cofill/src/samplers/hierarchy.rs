@@ -3,7 +3,7 @@
 //! Each contiguous run of masked positions gives its surest one if that is above `low`, so commits land apart and halve the
 //! gaps; every candidate above τ goes too, and the surest of all always.
 
-use crate::spec::{Entry, Param};
+use crate::spec::{Entry, Param, Values};
 use crate::{Picks, Policy, Result, Sampler, Slot, StepView, Verdict};
 
 /// The two thresholds.
@@ -12,19 +12,15 @@ pub(crate) struct Hierarchy {
     low: f64,
 }
 
-pub(crate) const ENTRY: Entry = Entry {
-    name: "hierarchy",
-    about: "the surest of every masked run",
-    params: &[Param::number("TAU", 0.0, 1.0).default(0.9), Param::number("LOW", 0.0, 1.0).default(0.4)],
-    flags: &[],
-    options: &[],
-    discountable: false,
-    source: "dInfer, hierarchy decoder",
-    build: |v, _| {
+pub(crate) fn entry() -> Entry {
+    let build = |v: &Values, _| {
         v.at_most((1, "LOW"), (0, "TAU"))?;
         Ok(Policy::Commits(Box::new(Hierarchy { tau: v.param(0), low: v.param(1) })))
-    },
-};
+    };
+    Entry::new("hierarchy", "the surest of every masked run", build)
+        .params([Param::number("TAU", 0.0, 1.0).default(0.9), Param::number("LOW", 0.0, 1.0).default(0.4)])
+        .source("dInfer, hierarchy decoder")
+}
 
 impl Sampler for Hierarchy {
     fn select(&mut self, view: &StepView<'_>, picks: &mut Picks) -> Result<Verdict> {

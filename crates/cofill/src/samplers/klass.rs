@@ -6,7 +6,7 @@
 //! to come included, as in the reference code.
 
 use crate::divergence::kl;
-use crate::spec::{Entry, Param};
+use crate::spec::{Entry, Param, Values};
 use crate::{Error, Job, Needs, Picks, Policy, Result, Sampler, Scope, StepView, Verdict};
 use std::collections::VecDeque;
 
@@ -34,15 +34,8 @@ struct Memory {
     divergences: VecDeque<f64>,
 }
 
-pub(crate) const ENTRY: Entry = Entry {
-    name: "klass",
-    about: "confident and stable under KL",
-    params: &[Param::number("THETA", 0.0, 1.0).default(0.7), Param::number("KAPPA", 0.0, f64::INFINITY).default(1.0)],
-    flags: &[&["llada", "dream"]],
-    options: &[Param::count("history", 1, 64).default(2.0)],
-    discountable: false,
-    source: "Kim et al. 2026 (KLASS)",
-    build: |v, _| {
+pub(crate) fn entry() -> Entry {
+    let build = |v: &Values, _| {
         Ok(Policy::Commits(Box::new(Klass {
             theta: v.param(0),
             kappa: v.param(1),
@@ -50,8 +43,16 @@ pub(crate) const ENTRY: Entry = Entry {
             family: if v.flag(0) == "llada" { Family::Llada } else { Family::Dream },
             memory: Vec::new(),
         })))
-    },
-};
+    };
+    Entry::new("klass", "confident and stable under KL", build)
+        .params([
+            Param::number("THETA", 0.0, 1.0).default(0.7),
+            Param::number("KAPPA", 0.0, f64::INFINITY).default(1.0),
+        ])
+        .flags(["llada", "dream"])
+        .options([Param::count("history", 1, 64).default(2.0)])
+        .source("Kim et al. 2026 (KLASS)")
+}
 
 impl Klass {
     fn remember(&mut self, view: &StepView<'_>) {

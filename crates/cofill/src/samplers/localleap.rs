@@ -1,6 +1,6 @@
 //! LocalLeap: near a confident position, a lower threshold is enough.
 
-use crate::spec::{Entry, Param};
+use crate::spec::{Entry, Param, Values};
 use crate::{Picks, Policy, Result, Sampler, Slot, StepView, Verdict};
 
 /// Commits c ≥ `anchor`, and c ≥ `relaxed` within `radius` positions of such an anchor; the surest always.
@@ -10,24 +10,20 @@ pub(crate) struct LocalLeap {
     radius: usize,
 }
 
-pub(crate) const ENTRY: Entry = Entry {
-    name: "localleap",
-    about: "a lower threshold near anchors",
-    params: &[
-        Param::number("ANCHOR", 0.0, 1.0).default(0.9),
-        Param::number("RELAXED", 0.0, 1.0).default(0.75),
-        Param::count("RADIUS", 0, u32::MAX as u64).default(4.0),
-    ],
-    flags: &[],
-    options: &[],
-    discountable: false,
-    source: "LocalLeap, as bundled with DAWN",
-    build: |v, _| {
+pub(crate) fn entry() -> Entry {
+    let build = |v: &Values, _| {
         v.at_most((1, "RELAXED"), (0, "ANCHOR"))?;
         let (anchor, relaxed, radius) = (v.param(0), v.param(1), v.count(2));
         Ok(Policy::Commits(Box::new(LocalLeap { anchor, relaxed, radius })))
-    },
-};
+    };
+    Entry::new("localleap", "a lower threshold near anchors", build)
+        .params([
+            Param::number("ANCHOR", 0.0, 1.0).default(0.9),
+            Param::number("RELAXED", 0.0, 1.0).default(0.75),
+            Param::count("RADIUS", 0, u32::MAX as u64).default(4.0),
+        ])
+        .source("LocalLeap, as bundled with DAWN")
+}
 
 impl Sampler for LocalLeap {
     fn select(&mut self, view: &StepView<'_>, picks: &mut Picks) -> Result<Verdict> {

@@ -4,7 +4,7 @@
 //! exp(−mean entropy of what is left): importance resampling then picks one. Each path is a probe and counts as NFE. Only
 //! secondary summaries of the paper were available; pool order (entropy) and weight are our reading of them.
 
-use crate::spec::{Entry, Param};
+use crate::spec::{Entry, Param, Values};
 use crate::{Job, Needs, Pick, Picks, Policy, Result, Sampler, Slot, StepView, TokenId, Verdict};
 
 /// LookUM's search width.
@@ -21,22 +21,19 @@ struct Search {
     weights: Vec<f64>, // of those already seen
 }
 
-pub(crate) const ENTRY: Entry = Entry {
-    name: "lookum",
-    about: "looks ahead along a few paths",
-    params: &[Param::count("PATHS", 1, 64).default(2.0)],
-    flags: &[],
-    options: &[
-        Param::count("pool", 1, u32::MAX as u64).default(5.0),
-        Param::count("tokens", 1, u32::MAX as u64).default(2.0),
-    ],
-    discountable: false,
-    source: "Lee et al. 2025 (LookUM), from summaries",
-    build: |v, _| {
+pub(crate) fn entry() -> Entry {
+    let build = |v: &Values, _| {
         let [pool, tokens] = [v.option_count(0), v.option_count(1)];
         Ok(Policy::Commits(Box::new(LookUm { paths: v.count(0), pool, tokens, search: None })))
-    },
-};
+    };
+    Entry::new("lookum", "looks ahead along a few paths", build)
+        .params([Param::count("PATHS", 1, 64).default(2.0)])
+        .options([
+            Param::count("pool", 1, u32::MAX as u64).default(5.0),
+            Param::count("tokens", 1, u32::MAX as u64).default(2.0),
+        ])
+        .source("Lee et al. 2025 (LookUM), from summaries")
+}
 
 impl LookUm {
     fn draw(&self, view: &StepView<'_>) -> Search {

@@ -5,7 +5,7 @@
 //! easier to take back, and η = 0 protects them). The lowest ⌊N (1 − κ)⌋ are masked, ties to the advantage of unmasking; masked
 //! positions that escape get their token, unmasked ones keep theirs.
 
-use crate::spec::{Entry, Param};
+use crate::spec::{Entry, Param, Values};
 use crate::{Job, Needs, Pick, Policy, RemaskingSampler, Result, Revision, Scope, Slot, StepView, Verdict};
 
 /// P2's budget and temper.
@@ -21,19 +21,17 @@ enum Score {
     Random,
 }
 
-pub(crate) const ENTRY: Entry = Entry {
-    name: "p2",
-    about: "replans every step; may remask",
-    params: &[Param::count("STEPS", 1, 65_536)],
-    flags: &[&["confidence", "random"]],
-    options: &[Param::number("eta", 0.0, f64::INFINITY).default(1.0)],
-    discountable: false,
-    source: "Peng et al. 2025 (P2)",
-    build: |v, _| {
+pub(crate) fn entry() -> Entry {
+    let build = |v: &Values, _| {
         let score = if v.flag(0) == "random" { Score::Random } else { Score::LogConfidence };
         Ok(Policy::Remasks(Box::new(P2 { steps: v.count(0), eta: v.option(0), score })))
-    },
-};
+    };
+    Entry::new("p2", "replans every step; may remask", build)
+        .params([Param::count("STEPS", 1, 65_536)])
+        .flags(["confidence", "random"])
+        .options([Param::number("eta", 0.0, f64::INFINITY).default(1.0)])
+        .source("Peng et al. 2025 (P2)")
+}
 
 /// ⌊N (1 − κ)⌋ with κ = i/T, in integers: in f64, 10·(1 − 9/10) rounds down to 0.
 fn n_mask(free: usize, i: usize, steps: usize) -> usize {

@@ -5,7 +5,7 @@
 //! is tested once. Rank 0 is always an anchor, so the set is never empty. Each test is a probe and counts as NFE.
 
 use crate::divergence::kl;
-use crate::spec::{Entry, Param};
+use crate::spec::{Entry, Param, Values};
 use crate::{Job, Needs, Pick, Picks, Policy, Result, Sampler, Slot, StepView, TokenId, Verdict};
 
 /// PUNT's tolerance and the state of its tests.
@@ -27,16 +27,12 @@ struct Ranked {
     pick: Pick, // as the step's first pass proposed it
 }
 
-pub(crate) const ENTRY: Entry = Entry {
-    name: "punt",
-    about: "keeps what revealing others does not move",
-    params: &[Param::number("EPSILON", 0.0, f64::INFINITY).default(0.1)],
-    flags: &[],
-    options: &[],
-    discountable: false,
-    source: "Azangulov et al. 2025 (PUNT)",
-    build: |v, _| Ok(Policy::Commits(Box::new(Punt { epsilon: v.param(0), test: None }))),
-};
+pub(crate) fn entry() -> Entry {
+    let build = |v: &Values, _| Ok(Policy::Commits(Box::new(Punt { epsilon: v.param(0), test: None })));
+    Entry::new("punt", "keeps what revealing others does not move", build)
+        .params([Param::number("EPSILON", 0.0, f64::INFINITY).default(0.1)])
+        .source("Azangulov et al. 2025 (PUNT)")
+}
 
 /// How many bits ranks below `n` have: the probes a step takes.
 fn bits(n: usize) -> u32 {

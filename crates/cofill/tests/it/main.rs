@@ -19,6 +19,9 @@ mod properties;
 // The sampler language: what it refuses and with which words, what it prints, and the round trip.
 mod spec;
 
+// Samplers that were added to a registry, and forms of samplers that nobody has added.
+mod registry;
+
 // Traces: the round trip, what is refused at which line, and why two decodes part.
 mod trace;
 

@@ -4,7 +4,7 @@
 
 use crate::support::{EXAMPLES, spec};
 use cofill::adas::AttentionDiscount;
-use cofill::{Attention, Distributions, Picks, Proposal, REGISTRY, SamplerSpec, Snapshot, Style};
+use cofill::{Attention, Distributions, Picks, Proposal, Registry, SamplerSpec, Snapshot, Style};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -102,8 +102,8 @@ fn alpha() -> impl Strategy<Value = f64> {
 /// Every rule that can be discounted, with every ranking it has (`fast:x@margin`); `x` and `k` are its parameters.
 fn discountable(x: f64, k: usize) -> Vec<String> {
     let mut samplers = Vec::new();
-    for entry in REGISTRY.iter().filter(|entry| entry.discountable) {
-        let params = match entry.name {
+    for entry in Registry::stock().entries().iter().filter(|entry| entry.discountable) {
+        let params = match entry.name.as_str() {
             "topk" | "llada" | "dream" => format!("{k}"),
             "threshold-dream" => format!("{x},{k}"),
             _ => format!("{x}"),
@@ -387,7 +387,7 @@ proptest! {
         let p: Vec<f32> = rows[..candidates.len()].iter().flat_map(distribution).collect();
         let snapshot = step.snapshot().candidates(&candidates).distributions(Distributions::new(6, p).unwrap());
         // Those that probe or remask need more than one forward; decode.rs has them.
-        let needs_more = |sampler: &str| ["punt", "lookum", "p2"].contains(&spec(sampler).entry().name);
+        let needs_more = |sampler: &str| ["punt", "lookum", "p2"].contains(&spec(sampler).entry().name.as_str());
         for &sampler in EXAMPLES {
             let picked = match snapshot.ask(&mut spec(sampler).build().unwrap()) {
                 Ok(picks) => picks.positions(),

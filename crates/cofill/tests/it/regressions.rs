@@ -167,7 +167,7 @@ fn credit_records_the_models_probability_of_what_it_writes() {
 fn trace_of(outcome: Outcome, length: usize, sampler: &str) -> Trace {
     let header = Header {
         cofill_trace: VERSION,
-        sampler: spec(sampler),
+        sampler: spec(sampler).form(),
         model: "toy".into(),
         tokens: vec![MASK as TokenId; length],
         mask_id: MASK,

@@ -2,7 +2,7 @@
 
 use crate::support::spec;
 use cofill::spec::{Entry, Param};
-use cofill::{Error, REGISTRY, SamplerSpec};
+use cofill::{Error, Registry, SamplerForm, SamplerSpec};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -26,7 +26,7 @@ fn unknown_names_list_the_known_ones() {
     }
     refused!("ebs:10+ad", Error::UnknownSampler { .. }, "unknown sampler `ebs:10+ad`");
     let message = "nope".parse::<SamplerSpec>().unwrap_err().to_string();
-    for entry in REGISTRY {
+    for entry in Registry::stock().entries() {
         assert!(message.contains(&format!("`{}`", entry.form())), "{} is not named", entry.form());
     }
 }
@@ -132,7 +132,7 @@ fn the_discount_needs_a_ranking_and_one_layer() {
     let klass = spec("klass");
     assert!(matches!(klass.with_discount(Some(Default::default())), Err(Error::NotDiscountable { .. })));
     assert_eq!(klass.with_discount(None).unwrap(), klass);
-    for entry in REGISTRY {
+    for entry in Registry::stock().entries() {
         let with_ad = format!("{}+ad", entry.example()).parse::<SamplerSpec>();
         assert_eq!(with_ad.is_ok(), entry.discountable, "{}", entry.name);
     }
@@ -184,7 +184,7 @@ fn the_registry_with_its_defaults() {
         hierarchy[:TAU[,LOW]] hierarchy:0.9,0.4\n\
         credit[:TAU] credit:0.9\n";
     let mut got = String::new();
-    for entry in REGISTRY {
+    for entry in Registry::stock().entries() {
         let required: Vec<&str> = entry.params.iter().filter(|p| p.default.is_none()).map(|_| "1").collect();
         let colon = if required.is_empty() { "" } else { ":" };
         let written = format!("{}{colon}{}", entry.name, required.join(","));
@@ -235,11 +235,11 @@ fn number(param: &Param) -> BoxedStrategy<String> {
 }
 
 /// Any text of one entry: parameters from the first to the last that is given, one word of some groups, some options.
-fn text_of(entry: &'static Entry) -> BoxedStrategy<String> {
+fn text_of(entry: &Entry) -> BoxedStrategy<String> {
     let required = entry.params.iter().filter(|param| param.default.is_none()).count();
     let params = (entry.params.iter().map(number).collect::<Vec<_>>(), required..=entry.params.len())
         .prop_map(|(values, n)| if n == 0 { String::new() } else { format!(":{}", values[..n].join(",")) });
-    let word = |group: &&'static [&'static str]| proptest::option::of(select(group.to_vec())).boxed();
+    let word = |group: &Vec<String>| proptest::option::of(select(group.clone())).boxed();
     let words = entry
         .flags
         .iter()
@@ -247,7 +247,7 @@ fn text_of(entry: &'static Entry) -> BoxedStrategy<String> {
         .collect::<Vec<_>>()
         .prop_map(|words| words.into_iter().flatten().map(|word| format!("@{word}")).collect::<Vec<_>>());
     let option = |param: &Param| {
-        let name = param.name;
+        let name = param.name.clone();
         proptest::option::of(number(param).prop_map(move |value| format!("@{name}={value}"))).boxed()
     };
     let options = entry.options.iter().map(option).collect::<Vec<_>>();
@@ -258,18 +258,19 @@ fn text_of(entry: &'static Entry) -> BoxedStrategy<String> {
         let alpha = alpha.map(|a| format!(":{a}")).unwrap_or_default();
         format!("+ad{alpha}{layer}{weight}")
     }));
+    let (name, discountable) = (entry.name.clone(), entry.discountable);
     (params, words, options, discount)
         .prop_map(move |(params, words, options, discount)| {
             let options: String = words.iter().cloned().chain(options.into_iter().flatten()).collect();
             // What has no ranking takes no discount, and DOS has a layer of its own.
-            let lone = !entry.discountable || words.iter().any(|w| w == "@origin" || w == "@experimental-dos");
-            format!("{}{params}{options}{}", entry.name, discount.filter(|_| !lone).unwrap_or_default())
+            let lone = !discountable || words.iter().any(|w| w == "@origin" || w == "@experimental-dos");
+            format!("{name}{params}{options}{}", discount.filter(|_| !lone).unwrap_or_default())
         })
         .boxed()
 }
 
 fn any_text() -> impl Strategy<Value = String> {
-    (0..REGISTRY.len()).prop_flat_map(|i| text_of(&REGISTRY[i]))
+    select(Registry::stock().entries()).prop_flat_map(|entry| text_of(&entry))
 }
 
 /// `parse ∘ print` is the identity, `print ∘ parse` is canonical, and JSON is the same text in quotes.
@@ -278,6 +279,9 @@ fn check_round_trip(spec: &SamplerSpec) -> Result<(), TestCaseError> {
     let again: SamplerSpec = printed.parse().map_err(|e| TestCaseError::fail(format!("`{printed}`: {e}")))?;
     prop_assert_eq!(&again, spec);
     prop_assert_eq!(again.to_string(), printed.clone());
+    let form: SamplerForm = printed.parse().map_err(|e| TestCaseError::fail(format!("`{printed}`: {e}")))?;
+    prop_assert_eq!(&form, &spec.form(), "the form of a sampler is what its text says");
+    prop_assert_eq!(form.to_string(), printed.clone());
     let json = serde_json::to_string(spec).unwrap();
     prop_assert_eq!(&json, &format!("\"{printed}\""));
     prop_assert_eq!(&serde_json::from_str::<SamplerSpec>(&json).unwrap(), spec);

@@ -15,7 +15,7 @@ fn file(setup: &Setup, sampler: &str) -> String {
     };
     let header = Header {
         cofill_trace: VERSION,
-        sampler: spec(sampler),
+        sampler: spec(sampler).form(),
         model: "toy".into(),
         tokens: setup.canvas.tokens().to_vec(),
         mask_id: MASK,
@@ -54,7 +54,7 @@ fn what_was_decoded_is_what_is_read() {
             assert_eq!(trace.canvas(), setup.canvas);
             assert_eq!(trace.nfe(), outcome.nfe);
             assert_eq!(trace.end, Some(End { nfe: outcome.nfe, tokens: outcome.tokens.clone() }));
-            assert_eq!(trace.header.sampler, spec(sampler));
+            assert_eq!(trace.header.sampler, spec(sampler).form());
             assert_eq!(
                 (trace.header.temperature, trace.header.seed),
                 (setup.proposal.temperature, setup.proposal.seed)
@@ -84,6 +84,17 @@ fn the_pieces_of_a_step_are_kept() {
     words.sort_unstable();
     let words: Vec<&str> = words.iter().map(|(_, word)| word.as_str()).collect();
     assert_eq!(words.join(" "), "Alan Kelly visited San City again");
+}
+
+#[test]
+fn a_trace_can_be_read_without_its_sampler() {
+    let text = file(&Setup::masks(6), "topk:3");
+    let named = |sampler: &str| Trace::read(text.replacen("topk:3", sampler, 1).as_bytes());
+    assert_eq!(named("peaks:0.5@wide").unwrap().header.sampler.to_string(), "peaks:0.5@wide");
+    assert_eq!(named("klass").unwrap().header.sampler.to_string(), "klass:0.7,1", "a known one is written out");
+    for bad in ["topk:0", "no sampler"] {
+        assert!(matches!(named(bad), Err(Error::Trace { line: 1, .. })), "{bad}");
+    }
 }
 
 #[test]

@@ -96,10 +96,8 @@ pub(crate) fn run(args: &Args) -> Done {
     let pieces: Vec<String> = start.tokens().iter().map(|&token| model.piece(token)).collect();
     let proposal = proposal(args, &model);
     let schedule = args.block.map_or(Schedule::Full, |len| Schedule::Blocks { len });
-    let mut decode = Decode::new(canvas, args.sampler.build()?)?.with_proposal(proposal)?.with_schedule(schedule)?;
-    if let Some(cap) = args.max_nfe {
-        decode = decode.with_cap(cap);
-    }
+    let builder = Decode::builder(canvas, args.sampler.build()?).proposal(proposal).schedule(schedule);
+    let mut decode = builder.cap(args.max_nfe).begin()?;
     let file = args.trace.as_ref().map(|path| Output::growing(path, args.force.existing())).transpose();
     let mut file = file.map_err(refused("--trace"))?;
     let torn = |error: std::io::Error| match &args.trace {

@@ -168,8 +168,8 @@ impl Run<'_> {
     fn decode(&self, doc: usize, canvas: Canvas) -> Result<Decode, Error> {
         let Settings { sampler, schedule, temperature, seed, .. } = self.settings;
         let seed = seed ^ (doc as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let decode = Decode::new(canvas, sampler.build()?)?;
-        Ok(decode.with_proposal(Proposal::sampled(*temperature, seed))?.with_schedule(*schedule)?)
+        let proposal = Proposal::sampled(*temperature, seed);
+        Ok(Decode::builder(canvas, sampler.build()?).proposal(proposal).schedule(*schedule).begin()?)
     }
 
     fn canvas(&self, question: &Question, mask_id: TokenId) -> Result<Canvas, Error> {

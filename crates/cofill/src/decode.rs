@@ -21,6 +21,9 @@ use crate::{
 };
 
 /// A canvas, a sampler, and how far they have come.
+///
+/// Not `Clone`: the sampler in it may hold anything, a handle of another language included, and only its author knows how to copy
+/// that. Who wants to branch begins a new decode of a copy of [`Decode::canvas`] with a policy built afresh.
 #[derive(Debug)]
 pub struct Decode {
     canvas: Canvas,
@@ -39,9 +42,9 @@ pub struct Decode {
     block: Block,
     candidates: Vec<usize>,      // [slots] positions
     rows: Vec<usize>,            // [rows] positions of the query; contains the candidates
-    asked: Option<Vec<TokenId>>, // the canvas of a probe, when one is under way
+    asked: Option<Vec<TokenId>>, // the canvas with tokens revealed, while a sampler looks ahead
     revealed: Vec<(Slot, TokenId)>,
-    probes: usize,
+    reveals: usize,      // forwards of this step on such canvases
     base: Vec<RowStats>, // [slots] what the step's first pass said
 
     revision: Revision,
@@ -57,21 +60,71 @@ pub enum Finish {
     Capped,
 }
 
-impl Decode {
-    /// Decodes `canvas` greedily, without blocks and without a cap.
-    pub fn new(canvas: Canvas, policy: Policy) -> Result<Decode> {
-        let job = Job { length: 0, masks: 0, window: 0..0, blocks: 1, seed: 0 };
-        let needs = policy.needs();
-        let decode = Decode {
+/// Everything a decode is told before it begins.
+///
+/// ```
+/// use cofill::{Canvas, Decode, Proposal, SamplerSpec, Schedule};
+/// let policy = "topk:2+ad".parse::<SamplerSpec>()?.build()?;
+/// let decode = Decode::builder(Canvas::prompt(&[1, 2], 64, 0), policy)
+///     .proposal(Proposal::sampled(0.5, 7))
+///     .schedule(Schedule::Blocks { len: 32 })
+///     .cap(100)
+///     .begin()?;
+/// assert_eq!(decode.query().map(|query| query.rows.len()), Some(32), "the first block");
+/// # Ok::<(), cofill::Error>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "nothing happens before `begin`"]
+pub struct DecodeBuilder {
+    canvas: Canvas,
+    policy: Policy,
+    schedule: Schedule,
+    proposal: Proposal,
+    cap: Option<usize>,
+}
+
+impl DecodeBuilder {
+    /// Block by block, or all at once, which is the default.
+    pub fn schedule(mut self, schedule: Schedule) -> DecodeBuilder {
+        self.schedule = schedule;
+        self
+    }
+
+    /// How tokens are proposed, and with which seed. The default is greedy.
+    pub fn proposal(mut self, proposal: Proposal) -> DecodeBuilder {
+        self.proposal = proposal;
+        self
+    }
+
+    /// The most forwards; a decode that reaches them ends with masks left. The default is no cap.
+    pub fn cap(mut self, cap: impl Into<Option<usize>>) -> DecodeBuilder {
+        self.cap = cap.into();
+        self
+    }
+
+    /// Checks the settings and shows the job to the sampler, once.
+    pub fn begin(self) -> Result<Decode> {
+        let DecodeBuilder { canvas, mut policy, schedule, proposal, cap } = self;
+        schedule.check()?;
+        proposal.check()?;
+        let job = Job {
+            length: canvas.tokens().len(),
+            masks: canvas.n_masked(),
+            window: canvas.window(),
+            blocks: schedule.blocks(&canvas),
+            seed: proposal.seed,
+        };
+        let (needs, budget) = (policy.needs(), policy.begin(&job)?);
+        let mut decode = Decode {
             canvas,
             policy,
             needs,
-            schedule: Schedule::Full,
-            proposal: Proposal::greedy(),
+            schedule,
+            proposal,
             job,
             sequence: 0,
-            budget: 0,
-            cap: None,
+            budget,
+            cap,
             nfe: 0,
             step: 0,
             block: Block { index: 0, step: 0, end: 0 },
@@ -79,67 +132,38 @@ impl Decode {
             rows: Vec::new(),
             asked: None,
             revealed: Vec::new(),
-            probes: 0,
+            reveals: 0,
             base: Vec::new(),
             revision: Revision::default(),
             slot_stats: Vec::new(),
         };
-        decode.begin()
+        decode.aim();
+        Ok(decode)
+    }
+}
+
+impl Decode {
+    /// Decodes `canvas` greedily, without blocks and without a cap; [`Decode::builder`] changes that.
+    pub fn new(canvas: Canvas, policy: Policy) -> Result<Decode> {
+        Decode::builder(canvas, policy).begin()
     }
 
-    /// Block by block, or all at once. Before the first forward only.
-    pub fn with_schedule(mut self, schedule: Schedule) -> Result<Decode> {
-        schedule.check()?;
-        self.check_fresh()?;
-        self.schedule = schedule;
-        self.begin()
-    }
-
-    /// How tokens are proposed, and with which seed. Before the first forward only.
-    pub fn with_proposal(mut self, proposal: Proposal) -> Result<Decode> {
-        proposal.check()?;
-        self.check_fresh()?;
-        self.proposal = proposal;
-        self.begin()
-    }
-
-    /// Stops after `cap` forwards, with masks left if need be.
-    pub fn with_cap(mut self, cap: usize) -> Decode {
-        self.cap = Some(cap);
-        self
+    /// A decode of `canvas` that is still to be told how.
+    pub fn builder(canvas: Canvas, policy: Policy) -> DecodeBuilder {
+        DecodeBuilder { canvas, policy, schedule: Schedule::Full, proposal: Proposal::greedy(), cap: None }
     }
 
     /// Names the sequence in its queries, so that a denoiser may keep a cache for it.
-    pub fn with_sequence(mut self, sequence: u64) -> Decode {
+    pub(crate) fn with_sequence(mut self, sequence: u64) -> Decode {
         self.sequence = sequence;
         self
-    }
-
-    fn check_fresh(&self) -> Result<()> {
-        match self.nfe {
-            0 => Ok(()),
-            nfe => Err(contract("caller", format!("it changes the plan of a decode after {nfe} forwards"))),
-        }
-    }
-
-    fn begin(mut self) -> Result<Decode> {
-        self.job = Job {
-            length: self.canvas.tokens().len(),
-            masks: self.canvas.n_masked(),
-            window: self.canvas.window(),
-            blocks: self.schedule.blocks(&self.canvas),
-            seed: self.proposal.seed,
-        };
-        self.budget = self.policy.begin(&self.job)?;
-        self.aim();
-        Ok(self)
     }
 
     /// Works out what the next step looks at.
     fn aim(&mut self) {
         self.asked = None;
         self.revealed.clear();
-        self.probes = 0;
+        self.reveals = 0;
         self.candidates.clear();
         self.rows.clear();
         let Some((index, end)) = self.schedule.current(&self.canvas) else { return };
@@ -183,16 +207,16 @@ impl Decode {
             return Err(Error::Stalled { masks: self.canvas.n_masked(), nfe: self.nfe });
         }
         let verdict = self.show(prediction)?;
-        if let Verdict::Probe(reveal) = verdict {
-            let mut probe = self.canvas.clone();
+        if let Verdict::Reveal(reveal) = verdict {
+            let mut canvas = self.canvas.clone();
             for &(slot, token) in &reveal {
                 let missing =
                     || contract("sampler", format!("it reveals slot {} of {}", slot.0, self.candidates.len()));
-                probe.commit(*self.candidates.get(slot.0).ok_or_else(missing)?, token)?;
+                canvas.commit(*self.candidates.get(slot.0).ok_or_else(missing)?, token)?;
             }
-            self.asked = Some(probe.tokens().to_vec());
+            self.asked = Some(canvas.tokens().to_vec());
             self.revealed = reveal;
-            self.probes += 1;
+            self.reveals += 1;
             self.nfe += 1;
             return Ok(None);
         }
@@ -235,7 +259,7 @@ impl Decode {
         if let Some(r) = prediction.rows.iter().position(|row| row.token == mask_id) {
             return Err(Error::MaskProposed { position: self.rows[r], mask_id });
         }
-        if self.probes == 0 {
+        if self.reveals == 0 {
             self.base.clear();
             self.base.extend_from_slice(view.candidates.stats);
         }
@@ -276,7 +300,7 @@ impl Decode {
         self.canvas = canvas;
         Ok(Step {
             step: self.step,
-            forwards: 1 + self.probes,
+            forwards: 1 + self.reveals,
             n_masked,
             candidates: self.candidates.len(),
             commits: picks.iter().map(commit).collect(),

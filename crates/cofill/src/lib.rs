@@ -49,7 +49,7 @@ pub mod toy;
 pub mod trace;
 pub mod trace_diff;
 
-pub use decode::{Canvas, Decode, Event, Finish, Pool, Schedule, Snapshot, Ticket, TokenId, generate};
+pub use decode::{Canvas, Decode, DecodeBuilder, Event, Finish, Pool, Schedule, Snapshot, Ticket, TokenId, generate};
 pub use error::{Error, Result};
 pub use forward::{
     Attention, Block, Denoiser, Distributions, HeadAttention, Job, Layers, Needs, Prediction, Proposal, Query, Row,

@@ -2,7 +2,7 @@
 //!
 //! One loop serves them all because of two decisions. First, a sampler *declares* what it must see ([`Needs`]): attention,
 //! distributions, positions beyond the candidates. Second, it answers with a [`Verdict`]: commit, wait, or show me the canvas
-//! with these tokens revealed. Samplers that look ahead (PUNT, LookUM) are those that sometimes answer with a probe; samplers
+//! with these tokens revealed. Samplers that look ahead (PUNT, LookUM) sometimes answer [`Verdict::Reveal`]; samplers
 //! that remember (KLASS, credit) keep what they need between calls. The loop knows none of them by name.
 
 use crate::{Job, Needs, Result, Slot, StepView, TokenId};
@@ -114,7 +114,7 @@ pub enum Verdict {
     Wait,
     /// Run the model on a copy of the canvas with these candidates filled, and ask again. Costs one NFE; slots
     /// keep their meaning until the step is over.
-    Probe(Vec<(Slot, TokenId)>),
+    Reveal(Vec<(Slot, TokenId)>),
 }
 
 /// What a step changes.

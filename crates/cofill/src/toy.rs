@@ -285,7 +285,7 @@ pub(crate) fn decode_toy(mut toy: Toy, sampler: &str, block: Option<usize>) -> V
     let policy = sampler.parse::<SamplerSpec>().unwrap().build().unwrap();
     let canvas = Canvas::prompt(&[], toy.len(), toy.mask_id());
     let schedule = block.map_or(Schedule::Full, |len| Schedule::Blocks { len });
-    let mut decode = Decode::new(canvas, policy).unwrap().with_schedule(schedule).unwrap();
+    let mut decode = Decode::builder(canvas, policy).schedule(schedule).begin().unwrap();
     let steps = generate(&mut toy, &mut decode).unwrap();
     assert_eq!(decode.canvas().n_masked(), 0);
     assert_eq!(decode.nfe(), steps.iter().map(|step| step.forwards).sum::<usize>());

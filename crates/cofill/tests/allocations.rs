@@ -126,9 +126,9 @@ fn watch(sampler: &str) -> Vec<(usize, usize, usize)> {
     };
     let log = Log::default();
     let policy = Policy::Commits(Box::new(Watched { inner, log: log.clone() }));
-    let mut decode = Decode::new(Canvas::prompt(&[], 2 * BLOCK, MASK), policy)
-        .unwrap()
-        .with_schedule(Schedule::Blocks { len: BLOCK })
+    let mut decode = Decode::builder(Canvas::prompt(&[], 2 * BLOCK, MASK), policy)
+        .schedule(Schedule::Blocks { len: BLOCK })
+        .begin()
         .unwrap();
     generate(&mut Fixed, &mut decode).unwrap();
     drop(decode);

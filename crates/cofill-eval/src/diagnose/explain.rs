@@ -124,7 +124,7 @@ pub fn explain(
         ));
     }
     let plain = sampler.with_discount(None)?;
-    let mut decode = Decode::new(canvas.clone(), sampler.build()?)?.with_schedule(schedule)?;
+    let mut decode = Decode::builder(canvas.clone(), sampler.build()?).schedule(schedule).begin()?;
     let (mut steps, mut extra_forwards) = (Vec::new(), 0);
     while let Some(query) = decode.query() {
         let query = Query { distributions: true, ..query };
@@ -145,7 +145,7 @@ pub fn explain(
         extra_forwards += forwards;
         steps.push(Explained { before: tokens, step, deferred, instead });
     }
-    let mut undisturbed = Decode::new(canvas.clone(), plain.build()?)?.with_schedule(schedule)?;
+    let mut undisturbed = Decode::builder(canvas.clone(), plain.build()?).schedule(schedule).begin()?;
     generate(denoiser, &mut undisturbed)?;
     tell_the_ends(&mut steps);
     Ok(Explanation {
@@ -176,7 +176,7 @@ fn rivals(
             canvas.commit(position, before[position])?;
         }
     }
-    let mut decode = Decode::new(canvas, plain.build()?)?.with_schedule(schedule)?;
+    let mut decode = Decode::builder(canvas, plain.build()?).schedule(schedule).begin()?;
     let step = decode.absorb(prediction)?;
     Ok(step.map_or_else(Vec::new, |step| step.commits.iter().map(|commit| commit.position).collect()))
 }

@@ -359,8 +359,9 @@ fn decodes_in_a_pool_are_decodes_alone() {
         for (spec, temperature) in [("topk:3+ad:40", 0.0), ("eb:0.5+ad:40", 0.0), ("fast:0.9", 0.0), ("topk:2", 0.7)] {
             let spec: SamplerSpec = spec.parse().unwrap();
             let start = |seed: usize| {
-                let decode = Decode::new(Canvas::new(canvases[seed].clone(), mask), spec.build().unwrap()).unwrap();
-                decode.with_proposal(Proposal::sampled(temperature, seed as u64)).unwrap()
+                let canvas = Canvas::new(canvases[seed].clone(), mask);
+                let proposal = Proposal::sampled(temperature, seed as u64);
+                Decode::builder(canvas, spec.build().unwrap()).proposal(proposal).begin().unwrap()
             };
             let mut alone: Vec<(Vec<Step>, Vec<u32>)> = Vec::new();
             for seed in 0..canvases.len() {

@@ -60,8 +60,8 @@ impl Plan {
         model.set_attention_row(self.attention_row);
         let canvas = Canvas::new(tokens, model.config().mask_id);
         let proposal = Proposal { style: self.style, ..Proposal::greedy() };
-        let decode = Decode::new(canvas, self.sampler.build().unwrap()).unwrap();
-        let mut decode = decode.with_schedule(self.schedule).unwrap().with_proposal(proposal).unwrap();
+        let builder = Decode::builder(canvas, self.sampler.build().unwrap());
+        let mut decode = builder.schedule(self.schedule).proposal(proposal).begin().unwrap();
         let steps = generate(&mut model, &mut decode).unwrap();
         (steps, decode.canvas().tokens().to_vec())
     }

@@ -112,7 +112,7 @@ impl Snapshot {
                 Err(Error::NeedsDecode { what: "a canvas it may mask again" })
             }
             Verdict::Commit | Verdict::Wait => Ok(revision.picks),
-            Verdict::Probe(_) => Err(Error::NeedsDecode { what: "further forward passes" }),
+            Verdict::Reveal(_) => Err(Error::NeedsDecode { what: "further forward passes" }),
         }
     }
 

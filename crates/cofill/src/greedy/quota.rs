@@ -189,8 +189,7 @@ mod tests {
     fn steps_must_divide_over_blocks() {
         let canvas = crate::Canvas::prompt(&[], 16, 0);
         let policy = "llada:5".parse::<crate::SamplerSpec>().unwrap().build().unwrap();
-        let decode = crate::Decode::new(canvas, policy).unwrap();
-        let refused = decode.with_schedule(crate::Schedule::Blocks { len: 8 });
+        let refused = crate::Decode::builder(canvas, policy).schedule(crate::Schedule::Blocks { len: 8 }).begin();
         assert!(matches!(refused, Err(Error::StepsPerBlock { steps: 5, blocks: 2 })));
     }
 

@@ -88,7 +88,7 @@ impl Sampler for LookUm {
             let reveal = |pick: &Pick| -> (Slot, TokenId) { (pick.slot, pick.token) };
             let probe = search.sets[search.weights.len()].iter().map(reveal).collect();
             self.search = Some(search);
-            return Ok(Verdict::Probe(probe));
+            return Ok(Verdict::Reveal(probe));
         }
         let chosen = match search.weights.is_empty() {
             true => 0,

@@ -96,7 +96,7 @@ impl Sampler for Punt {
         };
         if let Some(reveal) = test.next() {
             self.test = Some(test);
-            return Ok(Verdict::Probe(reveal));
+            return Ok(Verdict::Reveal(reveal));
         }
         test.left.iter().for_each(|r| picks.add(r.pick));
         Ok(Verdict::Commit)

@@ -299,14 +299,14 @@ fn a_cap_cuts_a_decode_short_and_changes_nothing_before() {
         let setup = Setup::masks(12);
         let whole = setup.must_run(sampler);
         for cap in 0..whole.nfe {
-            let mut decode = setup.decode(sampler).unwrap().with_cap(cap);
+            let mut decode = setup.clone().capped(cap).decode(sampler).unwrap();
             let steps = generate(&mut Phrases::default(), &mut decode).unwrap();
             assert_eq!(decode.finish(), Some(Finish::Capped), "`{sampler}` capped at {cap}");
             assert_eq!(decode.nfe(), cap, "`{sampler}`");
             assert!(decode.canvas().n_masked() > 0, "`{sampler}` capped at {cap} has masks left");
             assert_eq!(steps, whole.steps[..steps.len()], "`{sampler}` capped at {cap}");
         }
-        let mut decode = setup.decode(sampler).unwrap().with_cap(whole.nfe);
+        let mut decode = setup.clone().capped(whole.nfe).decode(sampler).unwrap();
         generate(&mut Phrases::default(), &mut decode).unwrap();
         assert_eq!(decode.finish(), Some(Finish::Complete), "`{sampler}`: the last forward may use up the cap");
     }

@@ -3,9 +3,9 @@
 //!
 //! The toy knows its joint distribution, so the cost of a step is exact, and so is that of a decode, its sum.
 
-use crate::support::{MASK, Outcome, Phrases, Setup, positions, spec};
+use crate::support::{MASK, Outcome, Phrases, Setup, positions};
 use cofill::toy::Toy;
-use cofill::{Attention, Canvas, Decode, Denoiser, Prediction, Proposal, Query, Result, Step, TokenId, generate};
+use cofill::{Attention, Canvas, Denoiser, Prediction, Query, Result, Step, TokenId, generate};
 
 /// The joint dependence error of a decode, in nats.
 fn error(setup: &Setup, outcome: &Outcome) -> f64 {
@@ -219,10 +219,7 @@ fn without_attention_there_is_nothing_to_discount() {
     for temperature in [0.0, 0.8] {
         for sampler in ["topk:4", "fast:2", "eb:3", "topk:3@margin", "threshold:0.4", "llada:6", "dream:7"] {
             let setup = Setup::masks(24).sampled(temperature, 5);
-            let mut decode = Decode::new(setup.canvas.clone(), spec(&format!("{sampler}+ad")).build().unwrap())
-                .unwrap()
-                .with_proposal(Proposal::sampled(temperature, 5))
-                .unwrap();
+            let mut decode = setup.decode(&format!("{sampler}+ad")).unwrap();
             let blind = generate(&mut Blind(Phrases::default()), &mut decode).unwrap();
             assert_eq!(blind, setup.must_run(sampler).steps, "{sampler}");
         }

@@ -132,7 +132,7 @@ fn absorb_after_the_end() {
     decode.absorb(&prediction).unwrap();
     let canvas = decode.canvas().clone();
     assert!(matches!(decode.absorb(&prediction), Err(Error::NothingAsked)));
-    let mut capped = Setup::masks(2).decode("topk:1").unwrap().with_cap(1);
+    let mut capped = Setup::masks(2).capped(1).decode("topk:1").unwrap();
     capped.absorb(&prediction).unwrap();
     assert!(matches!(capped.absorb(&prediction), Err(Error::NothingAsked)), "a cap is an end too");
     assert_eq!((decode.canvas(), decode.nfe(), capped.nfe()), (&canvas, 1, 1));
@@ -212,7 +212,7 @@ fn a_sampler_that_never_ends() {
     // Two masks, so two forwards were promised.
     let waits = refused(|_, _| Verdict::Wait);
     assert!(matches!(waits, Error::Stalled { masks: 2, nfe: 2 }), "{waits:?}");
-    let probes = refused(|_, _| Verdict::Probe(Vec::new()));
+    let probes = refused(|_, _| Verdict::Reveal(Vec::new()));
     assert!(matches!(probes, Error::Stalled { masks: 2, nfe: 2 }), "{probes:?}");
 }
 

@@ -83,7 +83,7 @@ fn a_cancelled_decode_can_be_finished_elsewhere() {
 #[test]
 fn capped_decodes_are_finished_too_and_finished_ones_are_not_asked() {
     let mut pool = Pool::new();
-    let capped = pool.add(Setup::masks(8).decode("topk:1").unwrap().with_cap(2));
+    let capped = pool.add(Setup::masks(8).capped(2).decode("topk:1").unwrap());
     let other = pool.add(Setup::masks(8).decode("topk:2").unwrap());
     pool.round(&mut Phrases::default()).unwrap();
     pool.round(&mut Phrases::default()).unwrap();

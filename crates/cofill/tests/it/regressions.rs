@@ -7,8 +7,9 @@ use cofill::trace::{Header, VERSION};
 use cofill::trace_diff::{Difference, Why, diff};
 use cofill::{
     Attention, Canvas, Decode, Denoiser, Distributions, Error, Finish, Layers, Picks, Policy, Pool, Prediction,
-    Proposal, Result, Sampler, Slot, Snapshot, StepView, Style, TokenId, Trace, Verdict,
+    Proposal, Result, Sampler, Schedule, Slot, Snapshot, StepView, Style, TokenId, Trace, Verdict,
 };
+use std::sync::{Arc, Mutex};
 
 /// The honest answer to what `decode` asks.
 fn answer(decode: &Decode) -> Prediction {
@@ -39,7 +40,7 @@ fn samplers_that_say_impossible_things() {
         picks.push(view, Slot(0), 0.0);
         Verdict::Wait
     });
-    breaks_its_contract(|_, _| Verdict::Probe(vec![(Slot(9), 0)]));
+    breaks_its_contract(|_, _| Verdict::Reveal(vec![(Slot(9), 0)]));
     breaks_its_contract(|view, picks| {
         let pick = cofill::Pick::of(view, Slot(0), 0.0);
         picks.add(cofill::Pick { position: 1, ..pick });
@@ -49,7 +50,7 @@ fn samplers_that_say_impossible_things() {
 
 #[test]
 fn a_probe_may_not_reveal_the_mask() {
-    let policy = Policy::Commits(Box::new(Always(|_, _| Verdict::Probe(vec![(Slot(0), MASK)]))));
+    let policy = Policy::Commits(Box::new(Always(|_, _| Verdict::Reveal(vec![(Slot(0), MASK)]))));
     let mut decode = Decode::new(Canvas::prompt(&[], 2, MASK), policy).unwrap();
     assert!(matches!(decode.absorb(&answer(&decode)), Err(Error::MaskProposed { position: 0, .. })));
 }
@@ -64,24 +65,44 @@ fn plans_over_the_whole_canvas_refuse_blocks() {
     }
 }
 
-#[test]
-fn a_cap_below_what_was_done_is_an_end() {
-    let mut decode = Setup::masks(6).decode("topk:1").unwrap();
-    for _ in 0..3 {
-        decode.absorb(&answer(&decode)).unwrap();
+/// Writes down every job it is shown.
+struct Diary(Arc<Mutex<Vec<cofill::Job>>>);
+
+impl Sampler for Diary {
+    fn begin(&mut self, job: &cofill::Job) -> Result<usize> {
+        self.0.lock().unwrap().push(job.clone());
+        Ok(job.masks)
     }
-    assert_eq!(decode.with_cap(2).finish(), Some(Finish::Capped));
+
+    fn select(&mut self, view: &StepView<'_>, picks: &mut Picks) -> Result<Verdict> {
+        Ok(picks.or_surest(view))
+    }
 }
 
 #[test]
-fn a_plan_does_not_change_midway() {
-    let begun = || {
-        let mut decode = Setup::masks(6).decode("topk:1").unwrap();
-        decode.absorb(&answer(&decode)).unwrap();
-        decode
-    };
-    assert!(matches!(begun().with_proposal(Proposal::sampled(0.5, 1)), Err(Error::Contract { who: "caller", .. })));
-    assert!(begun().with_schedule(cofill::Schedule::Full).is_err());
+fn a_sampler_begins_once_and_knows_everything() {
+    // It used to begin with defaults, and again with every setting.
+    let jobs = Arc::new(Mutex::new(Vec::new()));
+    let policy = Policy::Commits(Box::new(Diary(jobs.clone())));
+    let builder = Decode::builder(Canvas::prompt(&[1], 6, MASK), policy);
+    let builder = builder.proposal(Proposal::sampled(0.5, 9)).schedule(Schedule::Blocks { len: 2 }).cap(3);
+    assert!(jobs.lock().unwrap().is_empty(), "a builder begins nothing");
+    let decode = builder.begin().unwrap();
+    let jobs = jobs.lock().unwrap();
+    assert_eq!(jobs.len(), 1);
+    let cofill::Job { length, masks, window, blocks, seed, .. } = jobs[0].clone();
+    assert_eq!((length, masks, window, blocks, seed), (7, 6, 1..7, 3, 9));
+    assert_eq!(decode.query().unwrap().rows, [1, 2]);
+}
+
+#[test]
+fn settings_are_checked_before_the_sampler_begins() {
+    let jobs = Arc::new(Mutex::new(Vec::new()));
+    let builder = || Decode::builder(Canvas::prompt(&[], 2, MASK), Policy::Commits(Box::new(Diary(jobs.clone()))));
+    assert!(matches!(builder().schedule(Schedule::Blocks { len: 0 }).begin(), Err(Error::EmptyBlock)));
+    assert!(matches!(builder().proposal(Proposal::sampled(-1.0, 0)).begin(), Err(Error::BadSetting { .. })));
+    assert!(jobs.lock().unwrap().is_empty());
+    assert_eq!(builder().cap(0).begin().unwrap().finish(), Some(Finish::Capped), "a cap of nothing is an end");
 }
 
 #[test]
@@ -240,7 +261,7 @@ fn traces_do_not_name_what_is_not_there() {
 
 #[test]
 fn the_forwards_of_a_capped_step_are_counted() {
-    let mut decode = Setup::masks(8).decode("punt:0.01").unwrap().with_cap(2);
+    let mut decode = Setup::masks(8).capped(2).decode("punt:0.01").unwrap();
     let steps = cofill::generate(&mut Phrases::default(), &mut decode).unwrap();
     assert!(steps.is_empty() && decode.nfe() == 2, "two probes, no step");
     let mut trace = trace_of(Outcome { steps, tokens: Vec::new(), nfe: 2 }, 8, "punt:0.01");

@@ -61,6 +61,7 @@ pub(crate) struct Setup {
     pub(crate) canvas: Canvas,
     pub(crate) schedule: Schedule,
     pub(crate) proposal: Proposal,
+    pub(crate) cap: Option<usize>,
 }
 
 /// What a decode did.
@@ -79,7 +80,7 @@ impl Setup {
 
     /// Any canvas.
     pub(crate) fn canvas(canvas: Canvas) -> Setup {
-        Setup { canvas, schedule: Schedule::Full, proposal: Proposal::greedy() }
+        Setup { canvas, schedule: Schedule::Full, proposal: Proposal::greedy(), cap: None }
     }
 
     pub(crate) fn blocks(self, len: usize) -> Setup {
@@ -90,11 +91,14 @@ impl Setup {
         Setup { proposal: Proposal::sampled(temperature, seed), ..self }
     }
 
+    pub(crate) fn capped(self, cap: usize) -> Setup {
+        Setup { cap: Some(cap), ..self }
+    }
+
     /// The decode before its first forward.
     pub(crate) fn decode(&self, sampler: &str) -> Result<Decode> {
-        Decode::new(self.canvas.clone(), spec(sampler).build()?)?
-            .with_schedule(self.schedule)?
-            .with_proposal(self.proposal.clone())
+        let builder = Decode::builder(self.canvas.clone(), spec(sampler).build()?);
+        builder.schedule(self.schedule).proposal(self.proposal.clone()).cap(self.cap).begin()
     }
 
     /// The decode after its last.
@@ -123,7 +127,7 @@ impl Setup {
 
 impl std::fmt::Display for Setup {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Setup { canvas, schedule, proposal } = self;
+        let Setup { canvas, schedule, proposal, .. } = self;
         let (length, masks) = (canvas.tokens().len(), canvas.n_masked());
         write!(f, "{masks} masks of {length}, {schedule:?}, temperature {}", proposal.temperature)
     }

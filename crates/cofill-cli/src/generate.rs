@@ -147,15 +147,14 @@ pub(crate) fn run(args: &Args) -> Done {
 fn proposal(args: &Args, model: &Model) -> Proposal {
     let eos: Vec<TokenId> = model.eos_id().into_iter().collect();
     let eot = model.end_of_turn();
-    Proposal {
-        suppress: if args.logits_eos_inf { eos.clone() } else { Vec::new() },
-        demote: if args.confidence_eos_eot_inf { eos.into_iter().chain(eot).collect() } else { Vec::new() },
-        style: match (args.top_p, args.top_k) {
-            (None, None) => Style::Clean,
-            (top_p, top_k) => Style::Filtered { top_p, top_k },
-        },
-        ..Proposal::sampled(args.temperature, args.seed)
-    }
+    let style = match (args.top_p, args.top_k) {
+        (None, None) => Style::Clean,
+        (top_p, top_k) => Style::Filtered { top_p, top_k },
+    };
+    Proposal::sampled(args.temperature, args.seed)
+        .style(style)
+        .suppress(if args.logits_eos_inf { eos.clone() } else { Vec::new() })
+        .demote(if args.confidence_eos_eot_inf { eos.into_iter().chain(eot).collect() } else { Vec::new() })
 }
 
 /// What a trace begins with.

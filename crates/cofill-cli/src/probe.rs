@@ -75,7 +75,7 @@ pub(crate) fn run(args: &Args) -> Done {
     let n_layers = model.weights().map_or(1, |weights| weights.config().layers);
     let layer = args.layer.resolve(n_layers)?.start;
     let proposal = Proposal::greedy();
-    let query = Query { attention: Some(args.layer), ..Query::new(&tokens, &rows, &proposal) };
+    let query = Query::new(&tokens, &rows, &proposal).attention(args.layer);
     let predictions = model.denoiser().denoise(&[query])?;
     let prediction = predictions.first().context("the model answered no prediction").map_err(Fail::Run)?;
     let attention = prediction.attention.as_ref().context("the model answered no attention").map_err(Fail::Run)?;

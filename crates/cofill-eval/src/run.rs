@@ -329,14 +329,8 @@ pub(crate) mod tests {
             };
             let answer = |query: &Query<'_>| {
                 let text = self.0.iter().find(|text| fits(text, query.tokens)).unwrap();
-                let row = |&at: &usize| RowStats {
-                    token: text[at],
-                    confidence: 0.5,
-                    uncertainty: 0.5,
-                    margin: 0.0,
-                    entropy: 0.7,
-                };
-                Prediction { rows: query.rows.iter().map(row).collect(), ..Prediction::default() }
+                let row = |&at: &usize| RowStats::new(text[at], 0.5).entropy(0.7);
+                Prediction::new(query.rows.iter().map(row).collect())
             };
             Ok(batch.iter().map(answer).collect())
         }

@@ -172,7 +172,7 @@ impl Model {
         let hidden = unguided.as_ref().map(|pass| &pass.hidden);
         let (stats, distributions) = self.read(query, &rows, &pass.hidden, hidden)?;
         timing += Timing { head: begun.elapsed(), ..unguided.map_or_else(Timing::default, |pass| pass.timing) };
-        Ok((Prediction { rows: stats, attention, distributions }, timing))
+        Ok((Prediction::new(stats).attention(attention).distributions(distributions), timing))
     }
 
     /// One pass that keeps every head of every layer by itself.

@@ -248,7 +248,7 @@ impl Case<'_> {
     /// The model's answer for every row, with the attention of one layer.
     pub fn ask(&self, model: &mut Model, rows: &[usize], layer: usize) -> cofill::Result<Prediction> {
         let proposal = Proposal::greedy();
-        let query = Query { attention: Some(Layers::Nth(layer)), ..Query::new(&self.tokens, rows, &proposal) };
+        let query = Query::new(&self.tokens, rows, &proposal).attention(Layers::Nth(layer));
         Ok(model.denoise(&[query])?.pop().unwrap_or_default())
     }
 }

@@ -107,6 +107,7 @@ impl std::fmt::Debug for Policy {
 
 /// A sampler's answer to a forward pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Verdict {
     /// Commit the picks; the step is over.
     Commit,

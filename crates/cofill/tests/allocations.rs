@@ -99,21 +99,12 @@ impl Denoiser for Fixed {
     fn denoise(&mut self, batch: &[Query<'_>]) -> Result<Vec<Prediction>> {
         let row = |&i: &usize| {
             let confidence = (i % BLOCK * 373 % 1009) as f64 / 1009.0;
-            RowStats {
-                token: 0,
-                confidence,
-                uncertainty: 1.0 - confidence,
-                margin: confidence,
-                entropy: 1.0 - confidence,
-            }
+            RowStats::new(0, confidence).margin(confidence).entropy(1.0 - confidence)
         };
-        let answer = |query: &Query<'_>| Prediction {
-            rows: query.rows.iter().map(row).collect(),
-            attention: query.attention.map(|_| {
-                let near = |q: usize, k: usize| query.rows[q].abs_diff(query.rows[k]) < 4;
-                Attention::from_fn(query.rows.len(), |q, k| if near(q, k) { 0.1 } else { 0.0 })
-            }),
-            distributions: None,
+        let answer = |query: &Query<'_>| {
+            let near = |q: usize, k: usize| query.rows[q].abs_diff(query.rows[k]) < 4;
+            let attention = Attention::from_fn(query.rows.len(), |q, k| if near(q, k) { 0.1 } else { 0.0 });
+            Prediction::new(query.rows.iter().map(row).collect()).attention(query.attention.map(|_| attention))
         };
         Ok(batch.iter().map(answer).collect())
     }

@@ -127,7 +127,7 @@ pub fn explain(
     let mut decode = Decode::builder(canvas.clone(), sampler.build()?).schedule(schedule).begin()?;
     let (mut steps, mut extra_forwards) = (Vec::new(), 0);
     while let Some(query) = decode.query() {
-        let query = Query { distributions: true, ..query };
+        let query = query.distributions(true);
         let prediction = ask(denoiser, query)?;
         // The decode moves on; the scene stays.
         let (tokens, rows, free) = (query.tokens.to_vec(), query.rows.to_vec(), query.free.to_vec());
@@ -139,7 +139,7 @@ pub fn explain(
         let chosen: Vec<usize> = step.commits.iter().map(|commit| commit.position).collect();
         let waiting: Vec<usize> = rivals.iter().copied().filter(|position| !chosen.contains(position)).collect();
         let instead = chosen.iter().copied().filter(|position| !rivals.contains(position)).collect();
-        let query = Query { free: &free, distributions: true, step: number, ..Query::new(&tokens, &rows, &proposal) };
+        let query = Query::new(&tokens, &rows, &proposal).free(&free).distributions(true).step(number);
         let scene = Scene { query, prediction: &prediction, discount, step: &step };
         let (deferred, forwards) = scene.reasons(denoiser, &waiting)?;
         extra_forwards += forwards;
@@ -233,7 +233,7 @@ impl Scene<'_> {
             rows.sort_unstable();
             let mut tokens = self.query.tokens.to_vec();
             tokens[by] = token;
-            let query = Query { tokens: &tokens, rows: &rows, attention: None, distributions: true, ..self.query };
+            let query = self.query.tokens(&tokens).rows(&rows).attention(None).distributions(true);
             let after = ask(denoiser, query)?;
             for (at, &position) in rows.iter().enumerate() {
                 let (_, lost, reason) = *found.iter().find(|(p, ..)| *p == position).expect("made from these");

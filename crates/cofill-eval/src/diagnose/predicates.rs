@@ -156,7 +156,7 @@ fn attend(denoiser: &mut dyn Denoiser, codec: &dyn Codec, example: usize, plan: 
     let proposal = Proposal::greedy();
     let query = Query::new(&drawn.tokens, &drawn.masks, &proposal);
     let missing = || cofill::Error::Contract { who: "denoiser", problem: "it has no heads".into() };
-    let attention = ask(denoiser, Query { attention: Some(plan.layers), ..query })?.attention.ok_or_else(missing)?;
+    let attention = ask(denoiser, query.attention(plan.layers))?.attention.ok_or_else(missing)?;
     let apart = match plan.heads {
         Heads::Mean => None,
         Heads::Apart => Some(denoiser.by_head(&query, &drawn.masks)?.ok_or_else(missing)?),
@@ -437,18 +437,13 @@ mod tests {
         }
         fn denoise(&mut self, batch: &[Query<'_>]) -> cofill::Result<Vec<Prediction>> {
             let answer = |query: &Query<'_>| {
-                let row = |&at: &usize| RowStats {
-                    token: Clerk::solve(query.tokens, at).unwrap_or(NUMBERS + 1),
-                    confidence: 0.5,
-                    uncertainty: 0.5,
-                    margin: 0.0,
-                    entropy: 0.7,
-                };
+                let token = |at: usize| Clerk::solve(query.tokens, at).unwrap_or(NUMBERS + 1);
+                let row = |&at: &usize| RowStats::new(token(at), 0.5).entropy(0.7);
                 let line = |row: usize| Clerk::line(query.tokens, query.rows[row]);
                 let attention = query
                     .attention
                     .map(|_| Attention::from_fn(query.rows.len(), |q, k| if line(q) == line(k) { 0.2 } else { 0.01 }));
-                Prediction { rows: query.rows.iter().map(row).collect(), attention, distributions: None }
+                Prediction::new(query.rows.iter().map(row).collect()).attention(attention)
             };
             Ok(batch.iter().map(answer).collect())
         }

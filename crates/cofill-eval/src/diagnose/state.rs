@@ -169,7 +169,7 @@ pub fn states(denoiser: &mut dyn Denoiser, canvas: Canvas, doc: usize, plan: &Pl
         }
         let is_probed = probed.contains(&query.step);
         let query = match is_probed {
-            true => Query { attention: Some(plan.layers), distributions: true, ..query },
+            true => query.attention(plan.layers).distributions(true),
             false => query,
         };
         let prediction = ask(denoiser, query)?;
@@ -228,7 +228,7 @@ fn intervene(
     }
     let mut tokens = query.tokens.to_vec();
     tokens[revealed.position] = revealed.token;
-    let asked = Query { tokens: &tokens, rows: &positions, attention: None, distributions: true, ..*query };
+    let asked = query.tokens(&tokens).rows(&positions).attention(None).distributions(true);
     let after = ask(denoiser, asked)?;
     let p_after = after.distributions.as_ref().ok_or_else(|| missing("distributions"))?;
     let effect = |j: usize| -> Result<Effect> {
@@ -255,7 +255,7 @@ fn intervene(
     let heads: Vec<Vec<Vec<f64>>> = match plan.heads {
         Heads::Mean => Vec::new(),
         Heads::Apart => {
-            let query = Query { rows: &positions, attention: None, distributions: false, ..*query };
+            let query = query.rows(&positions).attention(None).distributions(false);
             let toward = denoiser.by_head(&query, &[revealed.position])?;
             let toward = toward.ok_or_else(|| missing("attention by head, because it has no heads"))?;
             let at = |j: &usize| rows.binary_search(j).expect("everybody who is looked at was asked for");
@@ -395,9 +395,8 @@ mod tests {
                 10
             }
             fn denoise(&mut self, batch: &[Query<'_>]) -> Result<Vec<Prediction>> {
-                let row = cofill::RowStats { token: 1, confidence: 0.5, uncertainty: 0.5, margin: 0.0, entropy: 0.7 };
-                let answer =
-                    |query: &Query<'_>| Prediction { rows: vec![row; query.rows.len()], ..Prediction::default() };
+                let row = cofill::RowStats::new(1, 0.5).entropy(0.7);
+                let answer = |query: &Query<'_>| Prediction::new(vec![row; query.rows.len()]);
                 Ok(batch.iter().map(answer).collect())
             }
         }

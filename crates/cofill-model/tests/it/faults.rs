@@ -483,7 +483,7 @@ fn a_shard_lies_beside_its_index() {
 fn ask(model: &mut Model, tokens: &[u32], layer: Option<usize>) -> cofill::Result<usize> {
     let rows: Vec<usize> = (0..tokens.len()).collect();
     let proposal = Proposal::greedy();
-    let query = Query { attention: layer.map(Layers::Nth), ..Query::new(tokens, &rows, &proposal) };
+    let query = Query::new(tokens, &rows, &proposal).attention(layer.map(Layers::Nth));
     Ok(model.denoise(&[query])?[0].rows.len())
 }
 
@@ -576,8 +576,7 @@ fn what_is_asked_must_be_on_the_canvas() {
     let mut model = Checkpoint::dream().load();
     let proposal = Proposal::greedy();
     let mut ask = |tokens: &[u32], rows: &[usize], free: &[usize]| {
-        let attention = Some(Layers::Last);
-        model.denoise(&[Query { free, attention, ..Query::new(tokens, rows, &proposal) }])
+        model.denoise(&[Query::new(tokens, rows, &proposal).free(free).attention(Layers::Last)])
     };
     let broken = |answer: cofill::Result<Vec<Prediction>>| matches!(answer, Err(cofill::Error::Contract { .. }));
     assert!(broken(ask(&[1, 2], &[2], &[])), "a row beyond the canvas");

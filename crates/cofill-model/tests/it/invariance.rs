@@ -28,8 +28,9 @@ pub(crate) struct Question {
 impl Question {
     fn query(&self, sequence: u64) -> Query<'_> {
         let Question { tokens, rows, layers, distributions, proposal } = self;
-        let attention = *layers;
-        Query { sequence, tokens, rows, free: rows, attention, distributions: *distributions, proposal, step: 3 }
+        let mut query = Query::new(tokens, rows, proposal).attention(*layers).distributions(*distributions).step(3);
+        query.sequence = sequence;
+        query
     }
 
     pub(crate) fn alone(&self, model: &mut Model) -> Prediction {
@@ -74,7 +75,7 @@ pub(crate) fn bits(prediction: &Prediction) -> Vec<u64> {
 }
 
 fn row_bits(row: &RowStats) -> [u64; 5] {
-    let RowStats { token, confidence, uncertainty, margin, entropy } = *row;
+    let RowStats { token, confidence, uncertainty, margin, entropy, .. } = *row;
     [token.into(), confidence.to_bits(), uncertainty.to_bits(), margin.to_bits(), entropy.to_bits()]
 }
 
@@ -282,7 +283,7 @@ fn the_mean_of_heads_apart_is_the_head_mean() {
             let apart = model.by_head(&query, &toward).unwrap().unwrap();
             assert_eq!((apart.layers(), apart.heads()), (model.config().layers, model.config().heads));
             for layer in 0..apart.layers() {
-                let query = Query { attention: Some(Layers::Nth(layer)), ..query };
+                let query = query.attention(Layers::Nth(layer));
                 let mean = model.denoise(&[query]).unwrap().remove(0).attention.unwrap();
                 for (key, at) in [0, 4].into_iter().enumerate() {
                     for row in 0..rows.len() {

@@ -65,7 +65,7 @@ fn check(name: &str, shift: bool) {
         let attention = flat(&expected, &format!("{canvas}.attention")); // [layer x query x key]
         for layer in 0..model.config().layers {
             let proposal = Proposal::greedy();
-            let query = Query { attention: Some(Layers::Nth(layer)), ..Query::new(&tokens, &rows, &proposal) };
+            let query = Query::new(&tokens, &rows, &proposal).attention(Layers::Nth(layer));
             let prediction = model.denoise(&[query]).unwrap().remove(0);
             let variant = if shift { "shifted" } else { "plain" };
             let field = |field: &str| flat(&expected, &format!("{canvas}.{variant}.{field}"));

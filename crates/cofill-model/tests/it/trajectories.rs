@@ -59,7 +59,7 @@ impl Plan {
         model.set_guidance(self.guidance).unwrap();
         model.set_attention_row(self.attention_row);
         let canvas = Canvas::new(tokens, model.config().mask_id);
-        let proposal = Proposal { style: self.style, ..Proposal::greedy() };
+        let proposal = Proposal::greedy().style(self.style);
         let builder = Decode::builder(canvas, self.sampler.build().unwrap());
         let mut decode = builder.schedule(self.schedule).proposal(proposal).begin().unwrap();
         let steps = generate(&mut model, &mut decode).unwrap();

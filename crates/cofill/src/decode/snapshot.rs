@@ -88,7 +88,7 @@ impl Snapshot {
         let mut policy = spec.build()?;
         match policy.needs() {
             needs if needs.history => Err(Error::NeedsDecode { what: "the steps before this one" }),
-            needs if needs.probes => Err(Error::NeedsDecode { what: "further forward passes" }),
+            needs if needs.reveals => Err(Error::NeedsDecode { what: "further forward passes" }),
             _ => self.ask(&mut policy),
         }
     }

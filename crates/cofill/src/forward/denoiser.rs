@@ -43,6 +43,7 @@ pub trait Denoiser: Send {
 
 /// One sequence's question to the model.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Query<'a> {
     /// Which decode asks; stable over its life, so that a denoiser may keep a cache per sequence.
     pub sequence: u64,
@@ -67,10 +68,47 @@ impl<'a> Query<'a> {
     pub fn new(tokens: &'a [TokenId], rows: &'a [usize], proposal: &'a Proposal) -> Query<'a> {
         Query { sequence: 0, tokens, rows, free: rows, attention: None, distributions: false, proposal, step: 0 }
     }
+
+    /// The same question about another canvas.
+    pub fn tokens(mut self, tokens: &'a [TokenId]) -> Query<'a> {
+        self.tokens = tokens;
+        self
+    }
+
+    /// The same question about other positions.
+    pub fn rows(mut self, rows: &'a [usize]) -> Query<'a> {
+        self.rows = rows;
+        self
+    }
+
+    /// Which positions were masked at the start.
+    pub fn free(mut self, free: &'a [usize]) -> Query<'a> {
+        self.free = free;
+        self
+    }
+
+    /// Whose attention to return, if any.
+    pub fn attention(mut self, layers: impl Into<Option<Layers>>) -> Query<'a> {
+        self.attention = layers.into();
+        self
+    }
+
+    /// Whether to return whole distributions.
+    pub fn distributions(mut self, wanted: bool) -> Query<'a> {
+        self.distributions = wanted;
+        self
+    }
+
+    /// The step whose noise the forward uses.
+    pub fn step(mut self, step: usize) -> Query<'a> {
+        self.step = step;
+        self
+    }
 }
 
 /// The answer to a [`Query`].
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Prediction {
     /// One entry per asked row. `[rows]`
     pub rows: Vec<RowStats>,
@@ -80,8 +118,28 @@ pub struct Prediction {
     pub distributions: Option<Distributions>,
 }
 
+impl Prediction {
+    /// Statistics alone, one entry per asked row.
+    pub fn new(rows: Vec<RowStats>) -> Prediction {
+        Prediction { rows, attention: None, distributions: None }
+    }
+
+    /// With attention among the asked rows, if it was asked for.
+    pub fn attention(mut self, attention: impl Into<Option<Attention>>) -> Prediction {
+        self.attention = attention.into();
+        self
+    }
+
+    /// With the distribution of every asked row, if they were asked for.
+    pub fn distributions(mut self, distributions: impl Into<Option<Distributions>>) -> Prediction {
+        self.distributions = distributions.into();
+        self
+    }
+}
+
 /// Which positions a prediction must cover. Wider scopes contain narrower ones.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Scope {
     /// The masked positions that may be committed now.
     #[default]
@@ -95,13 +153,20 @@ pub enum Scope {
 }
 
 /// What a sampler needs to see. The decode loop asks for exactly this, whatever the sampler.
+///
+/// ```
+/// use cofill::{Layers, Needs, Scope};
+/// let needs = Needs::default().scope(Scope::Masked).attention(Layers::Last).distributions();
+/// assert!(needs.distributions && !needs.history);
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Needs {
-    /// Which positions.
+    /// The positions it looks at.
     pub scope: Scope,
     /// H of each row. A denoiser always provides it; `cofill select` asks for it only when it is needed.
     pub entropy: bool,
-    /// p(1) - p(2) of each row; likewise.
+    /// p(1) - p(2) of each row; a denoiser always provides it as well.
     pub margin: bool,
     /// Attention among the rows.
     pub attention: Option<Layers>,
@@ -109,11 +174,53 @@ pub struct Needs {
     pub distributions: bool,
     /// Every step of the decode, in order: it remembers earlier ones.
     pub history: bool,
-    /// Forwards beyond one a step, on canvases of its own making.
-    pub probes: bool,
+    /// Forwards beyond one a step, on copies of the canvas with tokens revealed.
+    pub reveals: bool,
 }
 
 impl Needs {
+    /// It looks at these positions instead of the candidates alone.
+    pub fn scope(mut self, scope: Scope) -> Needs {
+        self.scope = scope;
+        self
+    }
+
+    /// It reads the entropy of rows.
+    pub fn entropy(mut self) -> Needs {
+        self.entropy = true;
+        self
+    }
+
+    /// It reads the margin of rows.
+    pub fn margin(mut self) -> Needs {
+        self.margin = true;
+        self
+    }
+
+    /// It reads the attention of these layers.
+    pub fn attention(mut self, layers: Layers) -> Needs {
+        self.attention = Some(layers);
+        self
+    }
+
+    /// It reads whole distributions.
+    pub fn distributions(mut self) -> Needs {
+        self.distributions = true;
+        self
+    }
+
+    /// It remembers earlier steps.
+    pub fn history(mut self) -> Needs {
+        self.history = true;
+        self
+    }
+
+    /// It sometimes answers [`Verdict::Reveal`](crate::Verdict::Reveal).
+    pub fn reveals(mut self) -> Needs {
+        self.reveals = true;
+        self
+    }
+
     /// What two parts of one sampler need together.
     pub fn and(self, other: Needs) -> Result<Needs> {
         let attention = match (self.attention, other.attention) {
@@ -129,13 +236,14 @@ impl Needs {
             attention,
             distributions: self.distributions || other.distributions,
             history: self.history || other.history,
-            probes: self.probes || other.probes,
+            reveals: self.reveals || other.reveals,
         })
     }
 }
 
 /// Which layers' attention, averaged over heads and then over the layers.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub enum Layers {
     /// Layer 0.
     First,
@@ -447,10 +555,10 @@ mod tests {
 
     #[test]
     fn one_sampler_cannot_need_two_layers() {
-        let first = Needs { attention: Some(Layers::First), ..Needs::default() };
-        let last = Needs { attention: Some(Layers::Last), scope: Scope::Free, ..Needs::default() };
+        let first = Needs::default().attention(Layers::First);
+        let last = Needs::default().attention(Layers::Last).scope(Scope::Free);
         assert!(matches!(first.and(last), Err(Error::TwoAttentionSources(..))));
-        let wide = Needs { scope: Scope::Canvas, ..Needs::default() };
+        let wide = Needs::default().scope(Scope::Canvas);
         assert_eq!(last.and(wide).unwrap().scope, Scope::Canvas);
     }
 }

@@ -12,6 +12,7 @@ use crate::{Error, Result, TokenId};
 
 /// What a forward pass says about one position.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub struct RowStats {
     /// The proposed token.
     pub token: TokenId,
@@ -25,8 +26,29 @@ pub struct RowStats {
     pub entropy: f64,
 }
 
+impl RowStats {
+    /// A token and its probability c, for denoisers that have no logits; [`Proposal::propose`] computes everything from those.
+    /// Uncertainty is 1 - c; margin and entropy are 0 unless they are set.
+    pub fn new(token: TokenId, confidence: f64) -> RowStats {
+        RowStats { token, confidence, uncertainty: 1.0 - confidence, margin: 0.0, entropy: 0.0 }
+    }
+
+    /// The largest probability minus the second largest.
+    pub fn margin(mut self, margin: f64) -> RowStats {
+        self.margin = margin;
+        self
+    }
+
+    /// In nats.
+    pub fn entropy(mut self, entropy: f64) -> RowStats {
+        self.entropy = entropy;
+        self
+    }
+}
+
 /// How a token is proposed. The same for every position of a request.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Proposal {
     /// 0 is greedy.
     pub temperature: f64,
@@ -66,6 +88,24 @@ impl Proposal {
     /// Seeded sampling.
     pub fn sampled(temperature: f64, seed: u64) -> Proposal {
         Proposal { temperature, seed, ..Proposal::default() }
+    }
+
+    /// Which distribution the statistics describe.
+    pub fn style(mut self, style: Style) -> Proposal {
+        self.style = style;
+        self
+    }
+
+    /// Ids that are never proposed.
+    pub fn suppress(mut self, tokens: Vec<TokenId>) -> Proposal {
+        self.suppress = tokens;
+        self
+    }
+
+    /// Ids that may be proposed, without any confidence.
+    pub fn demote(mut self, tokens: Vec<TokenId>) -> Proposal {
+        self.demote = tokens;
+        self
     }
 
     /// Refuses what cannot be computed with.
@@ -183,7 +223,7 @@ impl Row<'_> {
         for (token, logit) in (0..).zip(logits) {
             self.see(token, logit);
         }
-        let alone = |token| RowStats { token, confidence: 0.0, uncertainty: 1.0, margin: 0.0, entropy: 0.0 };
+        let alone = |token| RowStats::new(token, 0.0);
         self.stats.describe().or(unfiltered.map(alone)).ok_or(nothing)
     }
 }

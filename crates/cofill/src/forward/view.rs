@@ -14,6 +14,7 @@ pub struct Slot(pub usize);
 
 /// What a sampler is told once, before the first step.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Job {
     /// The number of positions of the canvas.
     pub length: usize,
@@ -61,6 +62,7 @@ pub struct Rows<'a> {
 
 /// One forward pass, as a sampler sees it.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct StepView<'a> {
     /// The positions that may be committed now; slots index these.
     pub candidates: Rows<'a>,

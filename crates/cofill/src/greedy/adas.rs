@@ -60,7 +60,7 @@ impl AttentionDiscounted {
 
 impl Ranking for AttentionDiscounted {
     fn needs(&self) -> Needs {
-        Needs { attention: Some(self.ad.layers), ..self.base.needs() }
+        self.base.needs().attention(self.ad.layers)
     }
 
     fn score(&mut self, view: &StepView<'_>, scores: &mut Vec<f64>) {

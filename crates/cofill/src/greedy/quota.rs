@@ -76,7 +76,7 @@ impl Quota {
 
 impl StoppingRule for Quota {
     fn needs(&self) -> Needs {
-        Needs { history: true, ..Needs::default() } // a step's count depends on how many were before it
+        Needs::default().history() // a step's count depends on how many were before it
     }
 
     fn begin(&mut self, job: &Job) -> Result<usize> {
@@ -124,7 +124,7 @@ impl CarriedThreshold {
 
 impl StoppingRule for CarriedThreshold {
     fn needs(&self) -> Needs {
-        Needs { history: true, ..Needs::default() }
+        Needs::default().history()
     }
 
     fn begin(&mut self, job: &Job) -> Result<usize> {

@@ -64,7 +64,7 @@ pub struct Margin;
 
 impl Ranking for Margin {
     fn needs(&self) -> Needs {
-        Needs { margin: true, ..Needs::default() }
+        Needs::default().margin()
     }
 
     fn score(&mut self, view: &StepView<'_>, scores: &mut Vec<f64>) {
@@ -78,7 +78,7 @@ pub struct NegEntropy;
 
 impl Ranking for NegEntropy {
     fn needs(&self) -> Needs {
-        Needs { entropy: true, ..Needs::default() }
+        Needs::default().entropy()
     }
 
     fn score(&mut self, view: &StepView<'_>, scores: &mut Vec<f64>) {

@@ -128,7 +128,7 @@ pub enum Bound {
 
 impl StoppingRule for EntropyBound {
     fn needs(&self) -> Needs {
-        Needs { entropy: true, ..Needs::default() }
+        Needs::default().entropy()
     }
 
     fn admits(&self, set: &Tally) -> bool {

@@ -65,7 +65,7 @@ impl Credit {
 
 impl Sampler for Credit {
     fn needs(&self) -> Needs {
-        Needs { distributions: true, history: true, ..Needs::default() }
+        Needs::default().distributions().history()
     }
 
     fn begin(&mut self, job: &Job) -> Result<usize> {

@@ -59,7 +59,7 @@ fn independent_set(s: &Attention, confidence: impl Fn(usize) -> f64, tau: f64) -
 
 impl Sampler for Dapd {
     fn needs(&self) -> Needs {
-        Needs { attention: Some(Layers::LastShare(0.3)), ..Needs::default() }
+        Needs::default().attention(Layers::LastShare(0.3))
     }
 
     fn select(&mut self, view: &StepView<'_>, picks: &mut Picks) -> Result<Verdict> {

@@ -58,7 +58,7 @@ impl Graph<'_> {
 
 impl Sampler for Dawn {
     fn needs(&self) -> Needs {
-        Needs { scope: Scope::Canvas, attention: Some(Layers::LastN(4)), ..Needs::default() }
+        Needs::default().scope(Scope::Canvas).attention(Layers::LastN(4))
     }
 
     fn select(&mut self, view: &StepView<'_>, picks: &mut Picks) -> Result<Verdict> {

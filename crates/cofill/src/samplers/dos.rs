@@ -11,7 +11,7 @@ pub(crate) struct Support;
 
 impl Ranking for Support {
     fn needs(&self) -> Needs {
-        Needs { scope: Scope::Canvas, attention: Some(Layers::Last), ..Needs::default() }
+        Needs::default().scope(Scope::Canvas).attention(Layers::Last)
     }
 
     fn score(&mut self, view: &StepView<'_>, scores: &mut Vec<f64>) {

@@ -72,7 +72,7 @@ impl Klass {
 
 impl Sampler for Klass {
     fn needs(&self) -> Needs {
-        Needs { scope: Scope::Masked, distributions: true, history: true, ..Needs::default() }
+        Needs::default().scope(Scope::Masked).distributions().history()
     }
 
     fn begin(&mut self, job: &Job) -> Result<usize> {

@@ -68,7 +68,7 @@ fn weight(view: &StepView<'_>) -> f64 {
 
 impl Sampler for LookUm {
     fn needs(&self) -> Needs {
-        Needs { entropy: true, probes: true, ..Needs::default() }
+        Needs::default().entropy().reveals()
     }
 
     fn begin(&mut self, job: &Job) -> Result<usize> {

@@ -19,7 +19,7 @@ impl Origin {
 
 impl Sampler for Origin {
     fn needs(&self) -> Needs {
-        Needs { history: true, ..Needs::default() }
+        Needs::default().history()
     }
 
     fn begin(&mut self, job: &Job) -> Result<usize> {

@@ -61,7 +61,7 @@ impl P2 {
 
 impl RemaskingSampler for P2 {
     fn needs(&self) -> Needs {
-        Needs { scope: Scope::Free, history: true, ..Needs::default() }
+        Needs::default().scope(Scope::Free).history()
     }
 
     fn begin(&mut self, job: &Job) -> Result<usize> {

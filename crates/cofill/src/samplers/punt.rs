@@ -78,7 +78,7 @@ impl Test {
 
 impl Sampler for Punt {
     fn needs(&self) -> Needs {
-        Needs { distributions: true, probes: true, ..Needs::default() }
+        Needs::default().distributions().reveals()
     }
 
     fn begin(&mut self, job: &Job) -> Result<usize> {

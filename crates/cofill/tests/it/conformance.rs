@@ -100,7 +100,7 @@ impl Trajectory {
 
 /// A recorded position as our rules see it. Goldens hold nine digits.
 fn row(confidence: f64, entropy: f64) -> RowStats {
-    RowStats { token: 0, confidence, uncertainty: 1.0 - confidence, margin: 0.0, entropy }
+    RowStats::new(0, confidence).entropy(entropy)
 }
 
 fn check_adas(file: &str, mask_id: TokenId, least: usize) {

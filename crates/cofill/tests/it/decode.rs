@@ -129,7 +129,7 @@ fn what_was_not_masked_stays() {
 /// What the step's first forward said about every position, from the canvas it saw.
 fn base_pass(run: &Run, canvas: &Canvas, step: &Step) -> Prediction {
     let rows: Vec<usize> = (0..canvas.tokens().len()).collect();
-    let query = Query { step: step.step, ..Query::new(canvas.tokens(), &rows, &run.setup.proposal) };
+    let query = Query::new(canvas.tokens(), &rows, &run.setup.proposal).step(step.step);
     Toy::phrases(rows.len()).denoise(&[query]).unwrap().remove(0)
 }
 
@@ -229,10 +229,10 @@ fn random_samplers_follow_the_seed_without_a_temperature_too() {
 #[test]
 fn attention_keeps_its_direction_through_a_decode() {
     // T2 of samplers.md, which the toy cannot tell: its attention is symmetric. 1 attends to 0, not 0 to 1.
-    let row = |confidence| RowStats { token: 0, confidence, uncertainty: 1.0 - confidence, margin: 0.0, entropy: 0.0 };
+    let row = |confidence| RowStats::new(0, confidence);
     let attention = Attention::from_rows(&[[0.0, 0.0, 0.0], [0.25, 0.0, 0.0], [0.0, 0.0, 0.0]]).unwrap();
     let rows = vec![row(0.75), row(0.5), row(0.5)];
-    let prediction = Prediction { rows, attention: Some(attention), distributions: None };
+    let prediction = Prediction::new(rows).attention(attention);
     let step = |decode: &mut Decode| positions(&decode.absorb(&prediction).unwrap().unwrap());
     // u1 = .5 − 1·.25·.25 < .5 = u2.
     assert_eq!(step(&mut Setup::masks(3).decode("topk:2+ad:1").unwrap()), [0, 2]);
@@ -272,9 +272,9 @@ impl Denoiser for Fork {
             };
             let row = |&i: &usize| {
                 let entropy = if i == 2 { entropy + 1.0 } else { entropy }; // 2 is not among the two surest
-                RowStats { token: 0, confidence: 0.5, uncertainty: 0.5, margin: 0.0, entropy }
+                RowStats::new(0, 0.5).entropy(entropy)
             };
-            Prediction { rows: query.rows.iter().map(row).collect(), ..Prediction::default() }
+            Prediction::new(query.rows.iter().map(row).collect())
         };
         Ok(batch.iter().map(answer).collect())
     }

@@ -221,7 +221,7 @@ fn a_remasking_sampler_that_takes_back_what_was_given() {
     struct Greedy;
     impl RemaskingSampler for Greedy {
         fn needs(&self) -> Needs {
-            Needs { scope: Scope::Free, ..Needs::default() }
+            Needs::default().scope(Scope::Free)
         }
         fn begin(&mut self, job: &cofill::Job) -> Result<usize> {
             Ok(job.masks)

@@ -468,7 +468,7 @@ proptest! {
                 .prop_map(|(top_p, top_k)| Style::Filtered { top_p, top_k }),
         ],
     ) {
-        let proposal = Proposal { style, ..Proposal::sampled(temperature, 5) };
+        let proposal = Proposal::sampled(temperature, 5).style(style);
         let others = (0..).zip(&logits).any(|(id, l)| id != mask && *l > f32::NEG_INFINITY);
         match proposal.propose(&logits, mask, 2, position) {
             Ok(row) => {

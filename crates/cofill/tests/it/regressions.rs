@@ -128,7 +128,7 @@ fn a_discount_that_cannot_be_written_cannot_be_made() {
 
 #[test]
 fn filters_leave_something_to_propose() {
-    let top_p = Proposal { style: Style::Filtered { top_p: Some(0.9), top_k: None }, ..Proposal::greedy() };
+    let top_p = Proposal::greedy().style(Style::Filtered { top_p: Some(0.9), top_k: None });
     // The mask holds nearly all of the mass; what else there is is proposed without confidence.
     let row = top_p.propose(&[0.0, 9.0], 1, 0, 0).unwrap();
     assert_eq!((row.token, row.confidence), (0, 0.0));
@@ -275,7 +275,7 @@ fn an_end_of_text_that_counts_for_nothing_goes_last() {
     // `demote` is `confidence_eos_eot_inf`. Only confidences said "last": the margin and the entropy of such a row are those of the tokens
     // that were not proposed, and a discount took others below the 0 that it has.
     let demote: Vec<TokenId> = (0..12).collect();
-    let proposal = Proposal { demote: demote.clone(), ..Proposal::greedy() };
+    let proposal = Proposal::greedy().demote(demote.clone());
     for sampler in [
         "topk:1",
         "topk:1@margin",

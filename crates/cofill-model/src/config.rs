@@ -315,9 +315,10 @@ impl Fields {
 
     /// dllm leaves the mask to the tokenizer, so this is the field its checkpoints lack.
     fn mask_id(&self) -> Result<TokenId> {
-        match self.has("mask_token_id") {
-            true => self.id("mask_token_id"),
-            false => Err(Error::NoMaskId { path: self.path.clone(), tokenizers: None }),
+        if self.has("mask_token_id") {
+            self.id("mask_token_id")
+        } else {
+            Err(Error::NoMaskId { path: self.path.clone(), tokenizers: None })
         }
     }
 
@@ -347,9 +348,10 @@ impl Fields {
     /// The only value of a switch that this engine computes.
     fn demand(&self, name: &str, want: impl Into<Value>) -> Result<()> {
         let (given, want) = (self.get(name)?, want.into());
-        match *given == want {
-            true => Ok(()),
-            false => Err(self.unsupported(&format!("`{name}`"), &given.to_string(), &want.to_string())),
+        if *given == want {
+            Ok(())
+        } else {
+            Err(self.unsupported(&format!("`{name}`"), &given.to_string(), &want.to_string()))
         }
     }
 
@@ -374,9 +376,10 @@ impl Fields {
     }
 
     fn head_dim(&self, hidden: usize, heads: usize) -> Result<usize> {
-        match hidden.is_multiple_of(heads) {
-            true => Ok(hidden / heads),
-            false => Err(self.malformed(format!("a width of {hidden} cannot be split over {heads} heads"))),
+        if hidden.is_multiple_of(heads) {
+            Ok(hidden / heads)
+        } else {
+            Err(self.malformed(format!("a width of {hidden} cannot be split over {heads} heads")))
         }
     }
 

@@ -39,10 +39,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(harmful) {
         return Cow::Borrowed(text);
     }
-    let escape = |out: &mut String, c: char| match harmful(c) {
-        true => out.extend(c.escape_default()),
-        false => out.push(c),
-    };
+    let escape = |out: &mut String, c: char| if harmful(c) { out.extend(c.escape_default()) } else { out.push(c) };
     Cow::Owned(text.chars().fold(String::with_capacity(text.len() + 16), |mut out, c| {
         escape(&mut out, c);
         out

@@ -126,10 +126,7 @@ impl Model {
             let problem = format!("it asks for position {row} of {}", tokens.len());
             return Err(cofill::Error::Contract { who: "caller", problem });
         }
-        match shift && tokens.first() == Some(&mask_id) {
-            true => Err(Error::FirstMasked.into()),
-            false => Ok(()),
-        }
+        if shift && tokens.first() == Some(&mask_id) { Err(Error::FirstMasked.into()) } else { Ok(()) }
     }
 
     /// Refuses canvases that are too long and tokens that do not exist.
@@ -164,10 +161,7 @@ impl Model {
         let pass = self.transformer.forward(query.tokens, &Ask { rows: &rows, attention: layers.map(probe) })?;
         let attention = pass.attention.map(|by_key| Attention::from_keys(query.rows.len(), by_key)).transpose()?;
         let mut timing = pass.timing;
-        let unguided = match self.guidance > 0.0 {
-            true => Some(self.unguided(query, &rows)?),
-            false => None,
-        };
+        let unguided = if self.guidance > 0.0 { Some(self.unguided(query, &rows)?) } else { None };
         let begun = Instant::now();
         let hidden = unguided.as_ref().map(|pass| &pass.hidden);
         let (stats, distributions) = self.read(query, &rows, &pass.hidden, hidden)?;
@@ -264,9 +258,10 @@ impl Denoiser for Model {
     /// Sequences are computed each for itself: nobody's numbers depend on who else is in the batch. Wide models have work for every
     /// core within a sequence, and take them one after the other; narrow ones keep cores busy only by whole sequences.
     fn denoise(&mut self, batch: &[Query<'_>]) -> cofill::Result<Vec<Prediction>> {
-        let answers: cofill::Result<Vec<(Prediction, Timing)>> = match self.config().hidden < NARROW {
-            true => batch.par_iter().map(|query| self.answer(query)).collect(),
-            false => batch.iter().map(|query| self.answer(query)).collect(),
+        let answers: cofill::Result<Vec<(Prediction, Timing)>> = if self.config().hidden < NARROW {
+            batch.par_iter().map(|query| self.answer(query)).collect()
+        } else {
+            batch.iter().map(|query| self.answer(query)).collect()
         };
         Ok(answers?
             .into_iter()

@@ -117,9 +117,11 @@ impl Transformer {
         let head = weights.stored(if config.tied { names.embedding } else { names.head }, &[vocab, hidden])?;
         let tile = |start| -> Computed<Matrix> {
             let rows = TILE.min(vocab - start);
-            match config.tied && embedding.dtype() == DType::F32 {
-                true => Ok(Matrix::F32(embedding.narrow(0, start, rows)?)), // shared, not copied
-                false => Matrix::load(&head.rows(start..start + rows), dtype)?.onto(device),
+            if config.tied && embedding.dtype() == DType::F32 {
+                // shared, not copied
+                Ok(Matrix::F32(embedding.narrow(0, start, rows)?))
+            } else {
+                Matrix::load(&head.rows(start..start + rows), dtype)?.onto(device)
             }
         };
         let head = (0..vocab).step_by(TILE).map(tile).collect::<Computed<_>>()?;
@@ -222,9 +224,10 @@ impl Transformer {
         let length = x.dim(0)?;
         let h = rms_norm(x, &block.attn_norm, self.config.rms_eps as f32)?;
         let every: Vec<usize> = (0..length).collect();
-        let h_q = match queries.len() == length {
-            true => h.clone(),
-            false => h.index_select(&self.indices(queries.iter().copied())?, 0)?,
+        let h_q = if queries.len() == length {
+            h.clone()
+        } else {
+            h.index_select(&self.indices(queries.iter().copied())?, 0)?
         };
         let q = self.norm_heads(block.q.forward(&h_q, self.kernels)?, block.q_norm.as_ref())?;
         let k = self.norm_heads(block.k.forward(&h, self.kernels)?, block.k_norm.as_ref())?;

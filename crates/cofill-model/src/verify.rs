@@ -102,9 +102,10 @@ impl Golden {
             problem: format!("not a safetensors file: {error}"),
         };
         let golden = Golden { path: path.into(), tensors: tensors.map_err(malformed)? };
-        match golden.tensors.keys().any(|name| name.ends_with(".input_ids")) {
-            true => Ok(golden),
-            false => Err(Error::Missing { path: path.into(), what: "a tensor `<case>.input_ids`".into() }),
+        if golden.tensors.keys().any(|name| name.ends_with(".input_ids")) {
+            Ok(golden)
+        } else {
+            Err(Error::Missing { path: path.into(), what: "a tensor `<case>.input_ids`".into() })
         }
     }
 
@@ -115,9 +116,10 @@ impl Golden {
         let mut cases = Vec::new();
         for name in names {
             let batch: Vec<Vec<i64>> = self.read(name, "input_ids", Tensor::to_vec2)?;
-            let masks: Option<Vec<Vec<i64>>> = match self.tensors.contains_key(&format!("{name}.attention_mask")) {
-                true => Some(self.read(name, "attention_mask", Tensor::to_vec2)?),
-                false => None,
+            let masks: Option<Vec<Vec<i64>>> = if self.tensors.contains_key(&format!("{name}.attention_mask")) {
+                Some(self.read(name, "attention_mask", Tensor::to_vec2)?)
+            } else {
+                None
             };
             for (row, ids) in batch.iter().enumerate() {
                 let mask = masks.as_ref().and_then(|masks| masks.get(row));
@@ -132,9 +134,10 @@ impl Golden {
                 cases.push(Case { golden: self, name: name.into(), row, pad, tokens });
             }
         }
-        match cases.is_empty() {
-            true => Err(Error::Malformed { path: self.path.clone(), problem: "no sequence in any `input_ids`".into() }),
-            false => Ok(cases),
+        if cases.is_empty() {
+            Err(Error::Malformed { path: self.path.clone(), problem: "no sequence in any `input_ids`".into() })
+        } else {
+            Ok(cases)
         }
     }
 

@@ -61,10 +61,7 @@ struct Shard {
 impl Weights {
     /// Opens `model.safetensors` in a folder, or the shards that `model.safetensors.index.json` names; or a GGUF file.
     pub fn open(path: &Path) -> Result<Weights> {
-        match path.is_file() {
-            true => Weights::gguf(Arc::new(Gguf::open(path)?)),
-            false => Weights::folder(path),
-        }
+        if path.is_file() { Weights::gguf(Arc::new(Gguf::open(path)?)) } else { Weights::folder(path) }
     }
 
     pub(crate) fn gguf(file: Arc<Gguf>) -> Result<Weights> {

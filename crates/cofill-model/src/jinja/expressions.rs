@@ -73,9 +73,10 @@ impl Words {
         let name = self.name("the name of a variable")?;
         let taken =
             ["true", "false", "none", "True", "False", "None", "not", "and", "or", "in", "is", "if", "else", "loop"];
-        match taken.contains(&&*name) {
-            true => Err(Problem::new(format!("`{name}` is a word of the language and cannot be assigned to"))),
-            false => Ok(name),
+        if taken.contains(&&*name) {
+            Err(Problem::new(format!("`{name}` is a word of the language and cannot be assigned to")))
+        } else {
+            Ok(name)
         }
     }
 
@@ -193,20 +194,20 @@ impl Words {
             let comparison = match signs.iter().find(|(sign, _)| self.take(sign)) {
                 Some((_, comparison)) => *comparison,
                 None if self.take_name("in") => Comparison::In,
-                None if self.take_name("not") => match self.take_name("in") {
-                    true => Comparison::NotIn,
-                    false => return Err(self.unexpected("`in`")),
-                },
+                None if self.take_name("not") => {
+                    if self.take_name("in") {
+                        Comparison::NotIn
+                    } else {
+                        return Err(self.unexpected("`in`"));
+                    }
+                }
                 None => break,
             };
             let tree = self.arithmetic(0)?;
             height = height.max(tree.height);
             rest.push((comparison, tree.expr));
         }
-        match rest.is_empty() {
-            true => Ok(first),
-            false => self.node(Expr::Compare(Box::new(first.expr), rest), [height]),
-        }
+        if rest.is_empty() { Ok(first) } else { self.node(Expr::Compare(Box::new(first.expr), rest), [height]) }
     }
 
     /// The arithmetic operators: `+ -` bind loosest, then `~`, then `* / // %`, then `**`.

@@ -249,10 +249,7 @@ impl<'a> Cutter<'a> {
             }
         }
         let text = rest[..end].replace('_', "");
-        let word = match whole {
-            true => text.parse().map(Word::Int).ok(),
-            false => text.parse().map(Word::Float).ok(),
-        };
+        let word = if whole { text.parse().map(Word::Int).ok() } else { text.parse().map(Word::Float).ok() };
         match word {
             Some(word) => Ok((word, end)),
             None => self.fail(format!("`{}` is no number that a template may use", shortened(&text))),

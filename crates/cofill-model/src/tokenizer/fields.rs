@@ -21,9 +21,10 @@ pub(super) struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     pub(super) fn new(path: &'a Path, at: &str, given: &'a Value) -> Result<Fields<'a>> {
-        match given.is_object() {
-            true => Ok(Fields { path, at: at.into(), given, made: Map::new() }),
-            false => Err(refused(path, at, &format!("is {}, but must be an object", shown(&given.to_string())))),
+        if given.is_object() {
+            Ok(Fields { path, at: at.into(), given, made: Map::new() })
+        } else {
+            Err(refused(path, at, &format!("is {}, but must be an object", shown(&given.to_string()))))
         }
     }
 

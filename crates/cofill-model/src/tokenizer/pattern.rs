@@ -62,9 +62,10 @@ impl Pattern {
             return Err("`)` closes no group".into());
         }
         let empty = |pieces: &Vec<Piece>| !pieces.iter().any(|piece| matches!(piece, Piece::Repeat { least: 1.., .. }));
-        match alternatives.iter().any(empty) {
-            true => Err("it may match nothing at all; every alternative must match a character".into()),
-            false => Ok(Pattern { alternatives }),
+        if alternatives.iter().any(empty) {
+            Err("it may match nothing at all; every alternative must match a character".into())
+        } else {
+            Ok(Pattern { alternatives })
         }
     }
 
@@ -100,10 +101,7 @@ impl Walk<'_> {
         match piece {
             Piece::Look { set, behind, negative } => {
                 let c = if *behind { at.checked_sub(1).and_then(|at| self.chars.get(at)) } else { self.chars.get(at) };
-                match c.is_some_and(|c| set.has(*c)) == *negative {
-                    true => Some(None),
-                    false => self.matched(rest, at),
-                }
+                if c.is_some_and(|c| set.has(*c)) == *negative { Some(None) } else { self.matched(rest, at) }
             }
             Piece::Repeat { set, least, most, possessive } => {
                 let run = self.chars[at..].iter().take(*most).take_while(|c| set.has(**c)).count();
@@ -178,9 +176,11 @@ impl Parser<'_> {
         {
             if self.take(opening) {
                 let set = self.set(ignore_case)?;
-                return match self.take(")") && !matches!(self.peek(), Some('*' | '+' | '?' | '{')) {
-                    true => Ok(vec![vec![Piece::Look { set, behind, negative }]]),
-                    false => Err(format!("`{opening}` may look at one character only, and once")),
+                let once = self.take(")") && !matches!(self.peek(), Some('*' | '+' | '?' | '{'));
+                return if once {
+                    Ok(vec![vec![Piece::Look { set, behind, negative }]])
+                } else {
+                    Err(format!("`{opening}` may look at one character only, and once"))
                 };
             }
         }

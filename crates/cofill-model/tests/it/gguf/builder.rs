@@ -36,23 +36,24 @@ impl Builder {
         let config = &checkpoint.config;
         let llada = config["architectures"][0] == "LLaDAModelLM";
         let arch = if llada { "llada" } else { "dream" };
-        let fields: [(&str, &str); 6] = match llada {
-            true => [
+        let fields: [(&str, &str); 6] = if llada {
+            [
                 ("block_count", "n_layers"),
                 ("context_length", "max_sequence_length"),
                 ("embedding_length", "d_model"),
                 ("feed_forward_length", "mlp_hidden_size"),
                 ("attention.head_count", "n_heads"),
                 ("attention.head_count_kv", "n_kv_heads"),
-            ],
-            false => [
+            ]
+        } else {
+            [
                 ("block_count", "num_hidden_layers"),
                 ("context_length", "max_position_embeddings"),
                 ("embedding_length", "hidden_size"),
                 ("feed_forward_length", "intermediate_size"),
                 ("attention.head_count", "num_attention_heads"),
                 ("attention.head_count_kv", "num_key_value_heads"),
-            ],
+            ]
         };
         let number = |field: &str| config[field].as_u64().unwrap() as u32;
         let mut entries = vec![("general.architecture".to_owned(), Entry::Text(arch.into()))];

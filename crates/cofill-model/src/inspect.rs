@@ -5,8 +5,8 @@ use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::load_options::Dtype;
 use crate::matrix::rearranged;
-use crate::plan::{Need, Role, needs, problems_of, product, superfluous, tied_head};
 use crate::stored::TYPES;
+use crate::tensor_list::{Need, Role, needs, problems_of, product, superfluous, tied_head};
 use crate::weights::TensorInfo;
 use std::collections::{BTreeMap, HashMap};
 

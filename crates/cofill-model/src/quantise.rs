@@ -10,8 +10,8 @@ use crate::gguf::metadata::architecture;
 use crate::gguf::vocabulary::{BYTE_LEVEL, NO_TOKENIZER, Vocabulary};
 use crate::gguf::{ALIGNMENT, MAGIC, keys};
 use crate::load_options::Dtype;
-use crate::plan::{self, Need, Role, listed, needs, tied_head};
 use crate::stored::{Stored, type_of};
+use crate::tensor_list::{self, Need, Role, listed, needs, tied_head};
 use crate::transformer::{Names, TILE};
 use crate::weights::{Layout, Weights, halved};
 use candle_core::Tensor;
@@ -60,7 +60,7 @@ impl Quantise<'_> {
         let (config, weights) = (self.checkpoint.config()?, self.checkpoint.weights()?);
         let jobs = self.jobs(&config, &weights)?;
         // What is wrong with a checkpoint is worth knowing before gigabytes are written.
-        plan::check(&config, &weights)?;
+        tensor_list::check(&config, &weights)?;
         let (values, without_tokenizer) = self.values(&config)?;
         let header = header(&values, &jobs);
 

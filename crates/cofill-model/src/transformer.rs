@@ -15,7 +15,7 @@ use crate::error::{Computed, Result};
 use crate::kernels::{Kernels, rotate, swiglu, with_slice};
 use crate::load_options::LoadOptions;
 use crate::matrix::{Matrix, tensor_bytes};
-use crate::plan;
+use crate::tensor_list;
 use crate::timing::Timing;
 use crate::weights::{Layout, Weights};
 use candle_core::{DType, Device, Tensor};
@@ -80,7 +80,7 @@ pub struct Pass {
 impl Transformer {
     /// Takes the tensors it needs, by the layout's names, and converts them one by one: peak memory is the result and one tensor.
     pub fn load(config: Config, weights: &Weights, options: impl Into<LoadOptions>) -> Result<Transformer> {
-        plan::check(&config, weights)?;
+        tensor_list::check(&config, weights)?;
         Ok(Transformer::convert(config, weights, options.into())?)
     }
 

@@ -103,6 +103,10 @@ impl From<cofill::Error> for Fail {
 impl From<cofill_model::Error> for Fail {
     fn from(error: cofill_model::Error) -> Fail {
         match error {
+            // How the library is built is the library's word; here it is built by cargo.
+            cofill_model::Error::Device { device, .. } => {
+                Fail::request(format!("{error} (`cargo build --release --features {device}`)"))
+            }
             cofill_model::Error::Compute(_) | cofill_model::Error::Write(_) => Fail::Run(error.into()),
             _ => Fail::Request(error.into()),
         }

@@ -13,18 +13,18 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 /// Which attention is wanted: from the queries to the keys.
-pub struct Probe<'a> {
+pub struct AttentionQuery<'a> {
     /// Mean over these layers.
     pub layers: Range<usize>,
-    /// Rows, ascending.
+    /// The positions that attend, ascending.
     pub queries: &'a [usize],
-    /// Columns, ascending.
+    /// The positions that are attended to, ascending.
     pub keys: &'a [usize],
     /// One number of all heads and layers, or one of each.
     pub heads: PerHead,
 }
 
-/// What becomes of heads.
+/// Whether the heads are averaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PerHead {
     /// Their mean, and that of the layers: what ADAS ranks by.
@@ -150,7 +150,7 @@ struct Cells {
 }
 
 impl HeadMean {
-    pub(crate) fn new(probe: &Probe<'_>, heads: usize) -> HeadMean {
+    pub(crate) fn new(probe: &AttentionQuery<'_>, heads: usize) -> HeadMean {
         let (queries, keys) = (probe.queries.to_vec(), probe.keys.to_vec());
         let (layers, per_head) = (probe.layers.clone(), probe.heads);
         let mut mean =

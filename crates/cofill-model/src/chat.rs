@@ -9,7 +9,7 @@
 //! is an error like any other, not the end of the process.
 
 use crate::error::{Error, Result};
-use crate::guard::roomy;
+use crate::guard::on_large_stack;
 use crate::jinja::{Template, Value};
 use crate::tokenizer::{TokenizerConfig, malformed, read};
 use std::path::Path;
@@ -22,12 +22,12 @@ const TOKENS: [&str; 7] = ["bos_token", "eos_token", "unk_token", "sep_token", "
 pub struct Message {
     /// Who speaks: `system`, `user` or `assistant`, and whatever else the template knows.
     pub role: String,
-    /// What is said.
+    /// The text of the turn.
     pub content: String,
 }
 
 impl Message {
-    /// What `role` says.
+    /// A turn in which `role` says `content`.
     pub fn new(role: impl Into<String>, content: impl Into<String>) -> Self {
         Self { role: role.into(), content: content.into() }
     }
@@ -67,7 +67,7 @@ impl ChatTemplate {
     /// A template and the special tokens it may name; `path` is for messages.
     pub(crate) fn new(path: &Path, source: String, tokens: Vec<(&'static str, String)>) -> Result<Self> {
         let refused = |problem: String| malformed(path, format!("the chat template cannot be used: {problem}"));
-        let template = roomy(|| Template::parse(source)).map_err(refused)?;
+        let template = on_large_stack(|| Template::parse(source)).map_err(refused)?;
         Ok(Self { template: template.map_err(|problem| refused(problem.to_string()))?, tokens })
     }
 
@@ -84,7 +84,7 @@ impl ChatTemplate {
             return Err(Error::Template { problem: "there are no messages; give at least one".into() });
         }
         let failed = |problem: String| Error::Template { problem };
-        let rendered = roomy(|| self.template.render(self.variables(messages, add_generation_prompt)?));
+        let rendered = on_large_stack(|| self.template.render(self.variables(messages, add_generation_prompt)?));
         rendered.map_err(failed)?.map_err(|problem| failed(problem.to_string()))
     }
 
@@ -111,7 +111,7 @@ impl ChatTemplate {
     }
 }
 
-/// `chat_template` of `tokenizer_config.json`.
+/// Reads the field `chat_template` of `tokenizer_config.json`.
 fn in_config(config: &TokenizerConfig) -> Result<Option<&str>> {
     use serde_json::Value::{Array, Null, String};
     match config.json.get("chat_template") {

@@ -1,4 +1,5 @@
-//! A checkpoint: a folder in Hugging Face layout, on disk or inside the program, or a GGUF file. Nobody else asks which.
+//! A checkpoint: a folder in Hugging Face layout, on disk or inside the program, or a GGUF file. The rest of this crate does not ask
+//! which of them it is.
 
 use crate::chat::ChatTemplate;
 use crate::config::Config;
@@ -45,12 +46,12 @@ impl Checkpoint {
         Ok(Checkpoint { path: path.into(), kind })
     }
 
-    /// Where it is.
+    /// The folder or file. Embedded models have a path that begins with `embedded:`.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What it is: `folder` or `gguf`.
+    /// The kind of checkpoint: `folder` or `gguf`.
     pub fn kind(&self) -> &'static str {
         match &self.kind {
             Kind::Folder => "folder",
@@ -62,7 +63,7 @@ impl Checkpoint {
         matches!(self.kind, Kind::Folder)
     }
 
-    /// Its sizes and switches.
+    /// Reads its configuration: sizes and switches of the architecture.
     pub fn config(&self) -> Result<Config> {
         match &self.kind {
             Kind::Folder => Config::load(&self.path),
@@ -70,7 +71,7 @@ impl Checkpoint {
         }
     }
 
-    /// Its tensors.
+    /// Opens the files of its tensors and reads their headers.
     pub fn weights(&self) -> Result<Weights> {
         match &self.kind {
             Kind::Folder => Weights::open(&self.path),
@@ -78,7 +79,7 @@ impl Checkpoint {
         }
     }
 
-    /// Its tokenizer.
+    /// Reads its tokenizer.
     pub fn tokenizer(&self) -> Result<Tokenizer> {
         match &self.kind {
             Kind::Folder => Tokenizer::load(&self.path),
@@ -86,7 +87,7 @@ impl Checkpoint {
         }
     }
 
-    /// Its chat template, if it has one.
+    /// Reads its chat template, if it has one.
     pub fn chat(&self) -> Result<Option<ChatTemplate>> {
         match &self.kind {
             Kind::Folder => ChatTemplate::load(&self.path),
@@ -94,7 +95,7 @@ impl Checkpoint {
         }
     }
 
-    /// How it wants to be asked, when nobody says otherwise: the section `cofill` of its `generation_config.json`.
+    /// Reads how it wants to be asked, when nobody says otherwise: the section `cofill` of its `generation_config.json`.
     pub fn generation_defaults(&self) -> Result<GenerationDefaults> {
         match &self.kind {
             Kind::Folder => GenerationDefaults::load(&self.path),

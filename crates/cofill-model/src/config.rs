@@ -21,11 +21,11 @@ pub struct Config {
     pub family: Family,
     /// Width of the residual stream.
     pub hidden: usize,
-    /// Number of blocks.
+    /// The number of blocks.
     pub layers: usize,
-    /// Query heads.
+    /// The number of query heads.
     pub heads: usize,
-    /// Key and value heads; a group of query heads shares one.
+    /// The number of key and value heads; a group of query heads shares one.
     pub kv_heads: usize,
     /// Width of a head.
     pub head_dim: usize,
@@ -39,7 +39,7 @@ pub struct Config {
     pub rms_eps: f64,
     /// q, k and v have biases.
     pub qkv_bias: bool,
-    /// So has the output projection (Qwen3 with `attention_bias`).
+    /// The output projection has a bias (Qwen3 with `attention_bias`).
     pub o_bias: bool,
     /// q and k of each head are normalised before they are rotated (Qwen3).
     pub qk_norm: bool,
@@ -49,18 +49,18 @@ pub struct Config {
     pub shift: bool,
     /// The most positions a canvas may have.
     pub context: usize,
-    /// The mask.
+    /// The id of the token that stands for a masked position.
     pub mask_id: TokenId,
-    /// End of text, which is also padding.
+    /// The id of the token that ends a text, and pads it.
     pub eos_id: TokenId,
 }
 
-/// The published layouts.
+/// The families of published models, which differ in tensor names and in what their configurations leave unsaid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
-    /// `LLaDAModelLM`.
+    /// LLaDA: architecture `LLaDAModelLM`.
     Llada,
-    /// `DreamModel`, which has Qwen2's layout.
+    /// Dream: architecture `DreamModel`, which has Qwen2's layout.
     Dream,
     /// `A2DQwen2LMHeadModel` and `A2DQwen3LMHeadModel`: Qwen2 or Qwen3 with attention in both directions.
     Qwen,
@@ -90,7 +90,7 @@ impl Config {
     /// Reads `config.json` in `dir`.
     pub fn load(dir: &Path) -> Result<Config> {
         let path = dir.join("config.json");
-        let text = files::need(&path)?;
+        let text = files::read_required(&path)?;
         Config::parse(&text, &path).map_err(|error| match error {
             // dllm leaves the mask to the tokenizer, so that is who can tell what to add.
             Error::NoMaskId { path, .. } => {

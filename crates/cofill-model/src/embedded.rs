@@ -33,7 +33,7 @@ const FOLDERS: &[(&str, Files)] = &[];
 
 const SCHEME: &str = "embedded:";
 
-/// Their names; empty in a build without them.
+/// The names of the embedded models; none in a build without the feature `embedded`.
 pub fn names() -> impl Iterator<Item = &'static str> {
     FOLDERS.iter().map(|(name, _)| *name)
 }
@@ -51,6 +51,22 @@ pub(crate) fn file(path: &Path) -> Result<Option<&'static [u8]>, OnDisk> {
     Ok(files.iter().find(|(name, _)| path.file_name().is_some_and(|file| file == *name)).map(|(_, bytes)| *bytes))
 }
 
-/// Not one of ours.
+/// The path does not lead to an embedded model, but to the disk.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct OnDisk;
+
+#[cfg(all(test, unix, feature = "embedded"))]
+mod tests {
+    use super::*;
+
+    /// `cargo package` takes only what is below the crate's folder: the models, through the link there.
+    #[test]
+    fn a_package_has_every_embedded_file() {
+        for (name, files) in FOLDERS {
+            for (file, bytes) in *files {
+                let packaged = Path::new(env!("CARGO_MANIFEST_DIR")).join("models").join(name).join(file);
+                assert_eq!(std::fs::read(&packaged).unwrap().len(), bytes.len(), "{}", packaged.display());
+            }
+        }
+    }
+}

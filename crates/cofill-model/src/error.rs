@@ -1,4 +1,5 @@
-//! Every way a checkpoint can be wrong: one variant each, naming the file.
+//! The errors of this crate: one variant for each way in which a checkpoint, a prompt or a request can be wrong. Those about files
+//! name the file.
 
 use crate::load_options::Device;
 use std::path::PathBuf;
@@ -13,17 +14,17 @@ pub enum Error {
     /// A file, field or token that must be there.
     #[error("`{}`: {what} is missing", path.display())]
     Missing {
-        /// Where it was looked for.
+        /// The file or folder that should have it.
         path: PathBuf,
-        /// What.
+        /// The file, field, tensor or token that is missing.
         what: String,
     },
     /// A file that cannot be read as what it should be.
     #[error("`{}`: {problem}", path.display())]
     Malformed {
-        /// The file.
+        /// The file that was read.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong with it, and where.
         problem: String,
     },
     /// A file that is larger than any of its kind.
@@ -32,57 +33,57 @@ pub enum Error {
         path.display()
     )]
     FileTooLarge {
-        /// The file.
+        /// The file that is too large.
         path: PathBuf,
-        /// Its bytes.
+        /// The bytes that it has.
         given: u64,
-        /// The limit.
+        /// The bytes that a file of its name may have.
         most: u64,
     },
     /// An architecture or option this engine does not run.
     #[error("`{}`: {what} is `{given}`, but this engine runs {accepted}", path.display())]
     Unsupported {
-        /// The file.
+        /// The file that asks for it.
         path: PathBuf,
-        /// The field.
+        /// The field that asks for it.
         what: String,
-        /// What it says.
+        /// The value of that field.
         given: String,
-        /// What is supported.
+        /// The values that this engine runs.
         accepted: String,
     },
-    /// A model whose attention ends with a block.
+    /// A model in which positions do not see what comes after their block.
     #[error(
         "`{}`: {what} is `{given}`, which is block-causal attention; this engine runs models in which every position sees every \
          other",
         path.display()
     )]
     BlockCausal {
-        /// The file.
+        /// The configuration that says so.
         path: PathBuf,
-        /// The field.
+        /// The field that says so.
         what: String,
-        /// What it says.
+        /// The value of that field.
         given: String,
     },
-    /// A configuration that leaves the mask to the tokenizer.
+    /// A configuration without the id of the mask token.
     #[error("`{}`: the field `mask_token_id` is missing; {}", path.display(), mask_remedy(*tokenizers))]
     NoMaskId {
-        /// The file.
+        /// The `config.json` that lacks it.
         path: PathBuf,
-        /// What the checkpoint's tokenizer says, if it does.
+        /// The id of the mask token in the checkpoint's tokenizer, if it has one.
         tokenizers: Option<u32>,
     },
-    /// A tokenizer that does not know the model's mask.
+    /// A tokenizer that has no token with the id of the model's mask.
     #[error(
         "`{}`: the tokenizer has no token with id {id}, which config.json gives as `mask_token_id`; take the tokenizer from the same \
          checkpoint or correct that id, or give token ids instead of text",
         path.display()
     )]
     NoMaskToken {
-        /// The folder.
+        /// The folder of the tokenizer.
         path: PathBuf,
-        /// What the configuration says.
+        /// The id of the mask in the configuration.
         id: u32,
     },
     /// A tokenizer that calls another token the mask.
@@ -92,16 +93,16 @@ pub enum Error {
         path.display()
     )]
     OtherMask {
-        /// `tokenizer_config.json`.
+        /// The file that names the tokenizer's special tokens.
         path: PathBuf,
-        /// The token's text.
+        /// The token that this file calls the mask.
         token: String,
-        /// Its id.
+        /// The id of that token.
         given: u32,
-        /// What the configuration says.
+        /// The id of the mask in the configuration.
         id: u32,
     },
-    /// A head that is said to be the embedding, and is not.
+    /// A configuration that says that the head is the embedding, in a checkpoint that stores another head.
     #[error(
         "`{}`: the configuration says that the embeddings are tied, but there is a tensor `{name}` that differs from them; set the \
          field to false to use it, or take it out",
@@ -110,71 +111,71 @@ pub enum Error {
     NotTied {
         /// The file or folder.
         path: PathBuf,
-        /// The head.
+        /// The tensor that holds the other head.
         name: String,
     },
     /// A tensor of another shape than the configuration says.
     #[error("`{}`: tensor `{name}` has shape {got:?}, but the configuration asks for {want:?}", path.display())]
     Shape {
-        /// The file.
+        /// The file that holds the tensor.
         path: PathBuf,
-        /// The tensor.
+        /// The name of the tensor.
         name: String,
-        /// From the configuration.
+        /// The shape that follows from the configuration.
         want: Vec<usize>,
-        /// In the file.
+        /// The shape in the file.
         got: Vec<usize>,
     },
-    /// A weight that is no number.
+    /// A weight that is infinite or not a number.
     #[error("`{}`: tensor `{name}` holds {value} at index {index}; the file is damaged", path.display())]
     NotFinite {
-        /// The file.
+        /// The file that holds the tensor.
         path: PathBuf,
-        /// The tensor.
+        /// The name of the tensor.
         name: String,
-        /// Its first bad index.
+        /// The index of the first such weight, counted through all rows.
         index: usize,
-        /// The value.
+        /// The weight as it is stored.
         value: f32,
     },
     /// A chat template that cannot be rendered.
     #[error("chat template: {problem}")]
     Template {
-        /// What is wrong with it.
+        /// What is wrong with it, and in which line.
         problem: String,
     },
     /// More positions than the model holds.
     #[error("the canvas has {given} positions, but the model holds {most}; shorten the prompt or the length")]
     TooLong {
-        /// Given.
+        /// The positions of the canvas.
         given: usize,
-        /// The context length.
+        /// The context length of the model.
         most: usize,
     },
-    /// A guidance that is no scale.
+    /// A guidance scale that is negative or not finite.
     #[error("guidance must be a finite number, 0 or more, but {given} was given")]
     Guidance {
-        /// Given.
+        /// The scale that was given.
         given: f64,
     },
     /// A device that this build or this machine does not have.
     #[error(
-        "cannot compute on {device}: {problem}; build with `--features {device}` on a machine that has one, or use cpu"
+        "cannot compute on {device}: {problem}; build this library with the feature `{device}` on a machine that has such a device, or use cpu"
     )]
     Device {
-        /// Asked for.
+        /// The device that was asked for.
         device: Device,
         /// What the tensor library says.
         problem: String,
     },
-    /// A weight that the type it should be kept in cannot hold.
+    /// A weight that is too large for the type that was asked for.
     #[error("`{}`: tensor `{name}` holds {value:e}, but f16 and quantised types end at 65504; use f32", path.display())]
     TooLarge {
-        /// The file.
+        /// The file that holds the tensor.
         path: PathBuf,
-        /// The tensor.
+        /// The name of the tensor.
         name: String,
-        /// The largest weight.
+        /// The largest weight of it.
         value: f32,
     },
     /// A tensor that the configuration has no use for.
@@ -186,21 +187,21 @@ pub enum Error {
     Superfluous {
         /// The file or folder.
         path: PathBuf,
-        /// The first by name.
+        /// The first such tensor, by name.
         name: String,
-        /// How many more there are.
+        /// How many others there are.
         more: usize,
     },
-    /// Sizes that make no model.
+    /// Sizes from which no model can be made.
     #[error("no model has these sizes: {problem}")]
     Sizes {
-        /// What is wrong with them.
+        /// Which of them cannot be, and why.
         problem: String,
     },
-    /// A shifted model cannot predict the first position.
+    /// A first position that is masked, in a model that predicts every position from the one before it.
     #[error("position 0 is masked, but this model predicts a position from the one before it; start with a token")]
     FirstMasked,
-    /// Writing failed; whoever gave the place knows its name.
+    /// Writing a file failed. The caller opened the file and can say its name.
     #[error("writing failed")]
     Write(#[source] std::io::Error),
     /// The tensor library failed, for the reason that is given as the source.

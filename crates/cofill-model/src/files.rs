@@ -93,7 +93,7 @@ fn open(path: &Path) -> std::io::Result<File> {
 }
 
 /// The text of a file that must be there.
-pub(crate) fn need(path: &Path) -> Result<String> {
+pub(crate) fn read_required(path: &Path) -> Result<String> {
     read(path)?.ok_or_else(|| missing(path))
 }
 

@@ -1,4 +1,4 @@
-//! Which checkpoint it was: one hash over every file that decides what it answers.
+//! The fingerprint of a checkpoint: one hash over every file that decides its answers.
 
 use crate::checkpoint::Checkpoint;
 use crate::error::Result;

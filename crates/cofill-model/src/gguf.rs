@@ -9,7 +9,7 @@ pub(crate) mod vocabulary;
 
 use crate::error::{Error, Result};
 use crate::files::{Bytes, map};
-use crate::stored::{Stored, TYPES, accepted_types, type_name};
+use crate::stored::{StoredTensor, TYPES, accepted_types, type_name};
 use candle_core::quantized::GgmlDType;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -28,7 +28,7 @@ const DEEPEST: usize = 4;
 /// Bytes of an array of texts: vocabularies and merges, which are copied into memory. Llama 3's have 4 MB.
 const MAX_TEXTS: usize = 64 << 20;
 
-/// An open file.
+/// An open GGUF file whose header was read.
 pub(crate) struct Gguf {
     path: PathBuf,
     map: Bytes,
@@ -127,12 +127,12 @@ impl Gguf {
         Ok(Gguf { path: path.into(), map, values, tensors, index })
     }
 
-    /// The file.
+    /// The path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The whole file.
+    /// The bytes of the whole file.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.map
     }
@@ -143,10 +143,16 @@ impl Gguf {
     }
 
     /// A tensor as it is stored.
-    pub(crate) fn tensor(&self, name: &str) -> Option<Stored<'_>> {
+    pub(crate) fn tensor(&self, name: &str) -> Option<StoredTensor<'_>> {
         let info = &self.tensors[*self.index.get(name)?];
         let bytes = Cow::Borrowed(&self.map[info.bytes.clone()]);
-        Some(Stored { path: &self.path, name: info.name.clone(), dtype: info.dtype, shape: info.shape.clone(), bytes })
+        Some(StoredTensor {
+            path: &self.path,
+            name: info.name.clone(),
+            dtype: info.dtype,
+            shape: info.shape.clone(),
+            bytes,
+        })
     }
 
     /// A value that must be there, read as `read` does.

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The stack of [`roomy`]; pages that are never used are never there.
+/// The stack of [`on_large_stack`]; pages that are never used are never there.
 const STACK: usize = 16 << 20;
 
 /// What `run` gives, or the words of its panic. Nothing that `run` changes may be used after a panic.
@@ -15,8 +15,8 @@ pub(crate) fn guarded<T>(run: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|panic| words(&*panic))
 }
 
-/// The same on a stack that is large whoever calls: threads of servers have little, and what is read may nest.
-pub(crate) fn roomy<T: Send>(run: impl FnOnce() -> T + Send) -> Result<T, String> {
+/// As [`guarded`], on a stack that is large whoever calls: threads of servers have small stacks, and what is read may nest deeply.
+pub(crate) fn on_large_stack<T: Send>(run: impl FnOnce() -> T + Send) -> Result<T, String> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, run);
         let thread = thread.map_err(|error| format!("no thread can be started to read it: {error}"))?;
@@ -71,8 +71,8 @@ mod tests {
         assert_eq!(guarded(|| 7), Ok(7));
         let message = guarded(|| -> u8 { panic!("an invariant") }).unwrap_err();
         assert!(message.contains("an invariant"), "{message}");
-        assert_eq!(roomy(|| 7), Ok(7));
-        let message = roomy(|| -> u8 { panic!("another") }).unwrap_err();
+        assert_eq!(on_large_stack(|| 7), Ok(7));
+        let message = on_large_stack(|| -> u8 { panic!("another") }).unwrap_err();
         assert!(message.contains("another"), "{message}");
     }
 }

@@ -1,4 +1,4 @@
-//! What a checkpoint is, without reading a weight.
+//! What a checkpoint holds and what it would take to load it, from its headers alone: no weight is read.
 
 use crate::checkpoint::Checkpoint;
 use crate::config::Config;
@@ -6,44 +6,45 @@ use crate::error::{Error, Result};
 use crate::load_options::Dtype;
 use crate::matrix::rearranged;
 use crate::stored::TYPES;
-use crate::tensor_list::{Need, Role, needs, problems_of, product, superfluous, tied_head};
+use crate::tensor_list::{RequiredTensor, Role, problems_with, product, required_tensors, superfluous, tied_head};
 use crate::weights::TensorInfo;
 use std::collections::{BTreeMap, HashMap};
 
-/// What a checkpoint's headers say.
+/// What the headers of a checkpoint's files say about it.
 pub struct Inspection {
-    /// Its sizes and switches.
+    /// The sizes and switches of the architecture.
     pub config: Config,
-    /// Weights of the architecture; a tied head counts once.
+    /// The number of weights of the architecture; a tied head counts once.
     pub parameters: u64,
     /// Bytes of the files that hold its tensors.
     pub file_bytes: u64,
     /// Every tensor in its files, by name.
     pub tensors: Vec<TensorInfo>,
-    /// By type: how many tensors, and their weights.
+    /// For each type that tensors are stored in: how many tensors, and how many weights they have together.
     pub stored: BTreeMap<String, (usize, u64)>,
-    /// Bytes of the loaded weights: as a file without `--dtype` is loaded, and at every dtype.
+    /// The memory that the loaded weights take.
     pub memory: Memory,
-    /// Tensors that would stay f16 at a dtype, because their width does not fit its blocks.
+    /// For each dtype, the names of tensors that would stay f16 because their width does not fit its blocks.
     pub stays_f16: Vec<(Dtype, Vec<String>)>,
-    /// What keeps it from being loaded: tensors that are missing, or of another shape or type than it takes.
+    /// What prevents it from being loaded or used: tensors that are missing or have another shape or type than the configuration says,
+    /// generation defaults that are refused.
     pub problems: Vec<String>,
-    /// Tensors that nobody asks for.
+    /// The names of tensors that the architecture does not have.
     pub superfluous: Vec<String>,
-    /// Why there is no tokenizer.
+    /// Whether there is a tokenizer that can be used, or why not.
     pub tokenizer: Result<()>,
     /// Whether there is a chat template, or why it cannot be used.
     pub chat: Result<bool>,
 }
 
-/// Bytes of loaded weights.
+/// The bytes of the loaded weights.
 #[derive(Debug)]
 pub struct Memory {
-    /// Without `--dtype`.
+    /// When no dtype is asked for.
     pub default: u64,
-    /// With each.
+    /// When this dtype is asked for.
     pub at: Vec<(Dtype, u64)>,
-    /// What computing with q4k adds.
+    /// What q4k takes in addition from the first forward on, for a copy in another order.
     pub q4k_rearranged: u64,
 }
 
@@ -57,15 +58,15 @@ impl Inspection {
     /// Reads the headers of a checkpoint.
     pub fn of(checkpoint: &Checkpoint) -> Result<Inspection> {
         let (config, weights) = (checkpoint.config()?, checkpoint.weights()?);
-        let needs = needs(&config, &weights)?;
+        let required = required_tensors(&config, &weights)?;
         let tensors: Vec<TensorInfo> = weights.list();
         let mut stored: BTreeMap<String, (usize, u64)> = BTreeMap::new();
         for TensorInfo { dtype, shape, .. } in &tensors {
             let entry = stored.entry(dtype.clone()).or_default();
             *entry = (entry.0 + 1, entry.1.saturating_add(product(shape)));
         }
-        let superfluous = superfluous(tensors.iter().map(|listed| &*listed.name), &needs);
-        let mut problems = problems_of(&config, &weights, &needs, &superfluous);
+        let superfluous = superfluous(tensors.iter().map(|listed| &*listed.name), &required);
+        let mut problems = problems_with(&config, &weights, &required, &superfluous);
         problems.extend(checkpoint.generation_defaults().err());
         let problems = problems.iter().map(Error::to_string).collect();
 
@@ -74,7 +75,7 @@ impl Inspection {
             .map(|dtype| {
                 // A tied head in f32 is the embedding itself; in another type it is a copy.
                 let copy = tied.as_ref().filter(|_| dtype != Dtype::F32);
-                (dtype, total(needs.iter().chain(copy).map(|need| need.bytes(dtype))))
+                (dtype, total(required.iter().chain(copy).map(|tensor| tensor.bytes(dtype))))
             })
             .collect();
         let default = match weights.default_dtype() {
@@ -82,18 +83,18 @@ impl Inspection {
             None => {
                 let by_name: HashMap<&str, &TensorInfo> =
                     tensors.iter().map(|listed| (&*listed.name, listed)).collect();
-                total(needs.iter().filter_map(|need| as_stored(need, by_name.get(&*need.name)?, config.tied)))
+                total(required.iter().filter_map(|tensor| as_stored(tensor, by_name.get(&*tensor.name)?, config.tied)))
             }
         };
-        let matrices = needs.iter().chain(&tied).filter(|need| matches!(need.role, Role::Matrix | Role::Head));
-        let copy = |need: &Need| rearranged(need.ggml_type(Dtype::Q4K), need.bytes(Dtype::Q4K));
+        let matrices = required.iter().chain(&tied).filter(|tensor| matches!(tensor.role, Role::Matrix | Role::Head));
+        let copy = |tensor: &RequiredTensor| rearranged(tensor.ggml_type(Dtype::Q4K), tensor.bytes(Dtype::Q4K));
         let q4k_rearranged = total(matrices.map(copy));
         let narrow = |dtype: Dtype| -> Vec<String> {
-            let narrow = needs.iter().filter(|need| need.stays_f16(dtype));
-            narrow.map(|need| need.name.clone()).collect()
+            let narrow = required.iter().filter(|tensor| tensor.stays_f16(dtype));
+            narrow.map(|tensor| tensor.name.clone()).collect()
         };
         Ok(Inspection {
-            parameters: total(needs.iter().map(Need::parameters)),
+            parameters: total(required.iter().map(RequiredTensor::parameters)),
             file_bytes: weights.size(),
             stored,
             memory: Memory { default, at, q4k_rearranged },
@@ -113,11 +114,11 @@ fn total(numbers: impl Iterator<Item = u64>) -> u64 {
 }
 
 /// Bytes of a loaded tensor of a GGUF file that is kept as it is stored.
-fn as_stored(need: &Need, listed: &TensorInfo, tied: bool) -> Option<u64> {
+fn as_stored(tensor: &RequiredTensor, listed: &TensorInfo, tied: bool) -> Option<u64> {
     let dtype = TYPES.iter().find(|known| known.name == listed.dtype)?.dtype;
-    let stored = need.bytes_as(dtype);
-    let parameters = need.parameters();
-    Some(match need.role {
+    let stored = tensor.bytes_as(dtype);
+    let parameters = tensor.parameters();
+    Some(match tensor.role {
         Role::Vector => parameters.saturating_mul(4),
         Role::Matrix | Role::Head => stored,
         // Quantised rows are looked up in f16, and a tied head is a copy unless it is f32.

@@ -44,7 +44,7 @@ pub(crate) struct Template {
 }
 
 impl Template {
-    /// Reads a template.
+    /// Parses the source of a template.
     pub(crate) fn parse(source: String) -> Result<Template> {
         if source.len() > MAX_SOURCE {
             let message = format!("it has {} bytes, but a template may have at most {MAX_SOURCE}", source.len());
@@ -54,7 +54,7 @@ impl Template {
         Ok(Template { source, body })
     }
 
-    /// Its text.
+    /// The source of the template.
     pub(crate) fn source(&self) -> &str {
         &self.source
     }
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn the_deepest_templates_need_an_eighth_of_the_stack() {
-        // An eighth of what `roomy` gives.
+        // An eighth of what `on_large_stack` gives.
         let render = || {
             for source in deepest() {
                 let start: String = source.chars().take(40).collect();

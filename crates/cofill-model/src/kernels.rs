@@ -7,10 +7,10 @@ use crate::error::Computed;
 use candle_core::{Storage, Tensor};
 use rayon::prelude::*;
 
-/// Whose loops compute.
+/// Which implementation of the forward is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kernels {
-    /// This crate's, on the CPU.
+    /// The loops of this crate, on the CPU.
     Slices,
     /// The tensor library's operations, on any device.
     Ops,
@@ -160,7 +160,7 @@ pub(crate) fn matmul(
     }
 }
 
-/// [`matmul`] by pointers.
+/// [`matmul`] on raw pointers, for threads that write to different columns of one matrix.
 ///
 /// # Safety
 ///

@@ -166,7 +166,7 @@ mod tests {
     fn a_build_without_gpus_says_what_to_build() {
         for device in [Device::Cuda, Device::Metal] {
             let error = device.open().unwrap_err().to_string();
-            assert!(error.contains(&format!("--features {device}")), "{error}");
+            assert!(error.contains(&format!("the feature `{device}`")), "{error}");
         }
     }
 }

@@ -1,11 +1,11 @@
-//! A weight matrix, in the dtype it was loaded with.
+//! A weight matrix in memory, and its product with activations.
 //!
-//! Activations are f32 throughout. Half-precision and quantised weights are what a machine can hold, not what it computes in.
+//! Activations are always f32. Narrower weights save memory only: they are widened to f32 for the product (but for Q4_K, see below).
 
 use crate::error::Computed;
 use crate::kernels::{Kernels, TILE_ROWS, product, with_slice};
 use crate::load_options::Dtype;
-use crate::stored::Stored;
+use crate::stored::StoredTensor;
 use candle_core::quantized::{GgmlDType, QMatMul, QStorage, QTensor};
 use candle_core::{DType, Device, Module, Tensor};
 use std::ops::Range;
@@ -35,11 +35,11 @@ impl Dtype {
     }
 }
 
-/// `y = x Wᵀ`.
+/// The matrix W of a product `y = x Wᵀ`.
 pub(crate) enum Matrix {
-    /// `[out, in]`
+    /// f32, `[out, in]`.
     F32(Tensor),
-    /// Kept small, and widened to f32 for the product, a tile at a time.
+    /// Narrower than f32, and widened to it for the product, a tile at a time.
     Narrow { tiles: Vec<Narrow>, shape: (usize, usize) },
     /// Multiplied as it is by the tensor library, with activations in eight bits. Only for Q4_K, where that is a fifth faster than
     /// widening (for Q6_K it is not): from the first product on, the library keeps a rearranged copy, see [`rearranged`].
@@ -53,20 +53,20 @@ pub(crate) fn rearranged(dtype: GgmlDType, bytes: u64) -> u64 {
 
 /// Up to [`TILE_ROWS`] rows of a matrix.
 pub(crate) enum Narrow {
-    /// f16 or bf16.
+    /// Rows of f16 or bf16.
     Half(Tensor),
     Quantised(QTensor),
 }
 
 impl Matrix {
     /// Converts what a file holds to `dtype`, or keeps it as it is stored.
-    pub(crate) fn load(stored: &Stored<'_>, dtype: Option<Dtype>) -> Computed<Matrix> {
+    pub(crate) fn load(stored: &StoredTensor<'_>, dtype: Option<Dtype>) -> Computed<Matrix> {
         if let Some(dtype) = dtype.filter(|dtype| dtype.of_matrix(stored.width()) != stored.dtype) {
             let weight = if dtype == Dtype::F32 { stored.to_f32()? } else { stored.to_narrow()? };
             return Matrix::new(weight, dtype);
         }
         let (rows, width) = (stored.shape[0], stored.width());
-        let narrow = |tile: &dyn Fn(&Stored<'_>) -> Computed<Narrow>| {
+        let narrow = |tile: &dyn Fn(&StoredTensor<'_>) -> Computed<Narrow>| {
             let tiles = Narrow::tiles(rows).map(|rows| tile(&stored.rows(rows))).collect::<Computed<_>>()?;
             Ok(Matrix::Narrow { tiles, shape: (rows, width) })
         };
@@ -96,7 +96,7 @@ impl Matrix {
         }
     }
 
-    /// Where it is computed with.
+    /// Moves it to a device.
     pub(crate) fn onto(self, device: &Device) -> Computed<Matrix> {
         let quantised = |weight: &QTensor| -> Computed<QTensor> {
             let storage = QStorage::from_data(weight.data()?, device, weight.dtype())?;
@@ -124,7 +124,7 @@ impl Matrix {
         })
     }
 
-    /// What it takes in memory.
+    /// The bytes that it takes in memory.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Matrix::F32(weight) => tensor_bytes(weight),
@@ -134,7 +134,7 @@ impl Matrix {
         }
     }
 
-    /// `x: [rows, in]`, in f32.
+    /// The product with `x: [rows, in]`, in f32.
     pub(crate) fn forward(&self, x: &Tensor, kernels: Kernels) -> Computed<Tensor> {
         Ok(match self {
             Matrix::F32(weight) if kernels == Kernels::Slices => wide_product(x, weight)?,
@@ -170,7 +170,7 @@ impl Narrow {
     }
 }
 
-/// What a tensor takes in memory.
+/// The bytes that a tensor takes in memory.
 pub(crate) fn tensor_bytes(tensor: &Tensor) -> usize {
     tensor.elem_count() * tensor.dtype().size_in_bytes()
 }

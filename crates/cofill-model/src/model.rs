@@ -3,19 +3,19 @@
 //! The shift (Dream's) lives here and nowhere else: the distribution of position i is read from hidden row i − 1. Attention is that of
 //! position i itself, as the paper's text has it, unless [`AttentionRow::Source`] is asked for.
 
-use crate::attention::{PerHead, Probe};
+use crate::attention::{AttentionQuery, PerHead};
 use crate::checkpoint::Checkpoint;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::load_options::LoadOptions;
 use crate::timing::Timing;
-use crate::transformer::{Ask, Hidden, Pass, Transformer};
+use crate::transformer::{ForwardRequest, Hidden, Pass, Transformer};
 use cofill::{Attention, Denoiser, Distributions, HeadAttention, Prediction, Query, Row, RowStats, TokenId};
 use rayon::prelude::*;
 use std::path::Path;
 use std::time::Instant;
 
-/// A loaded checkpoint.
+/// A checkpoint that is loaded and answers queries.
 pub struct Model {
     transformer: Transformer,
     guidance: f64,
@@ -37,17 +37,17 @@ pub enum AttentionRow {
 }
 
 impl Model {
-    /// Loads a folder in Hugging Face layout or a GGUF file, exactly.
+    /// Loads a folder in Hugging Face layout or a GGUF file with the default options: exactly.
     pub fn load(path: &Path) -> Result<Model> {
         Model::load_as(path, LoadOptions::default())
     }
 
-    /// Loads a folder or a GGUF file and keeps its weights so.
+    /// Loads a folder or a GGUF file with these options.
     pub fn load_as(path: &Path, options: impl Into<LoadOptions>) -> Result<Model> {
         Model::of(&Checkpoint::open(path)?, options)
     }
 
-    /// Loads an open checkpoint.
+    /// Loads an open checkpoint with these options.
     pub fn of(checkpoint: &Checkpoint, options: impl Into<LoadOptions>) -> Result<Model> {
         Ok(Model::new(Transformer::load(checkpoint.config()?, &checkpoint.weights()?, options)?))
     }
@@ -73,7 +73,7 @@ impl Model {
         Ok(())
     }
 
-    /// See [`AttentionRow`].
+    /// Chooses whose attention stands for a position under a shift.
     pub fn set_attention_row(&mut self, row: AttentionRow) {
         self.attention_row = row;
     }
@@ -83,12 +83,12 @@ impl Model {
         if self.config().hidden < NARROW { 16 } else { 1 }
     }
 
-    /// Without the shift, for whoever wants the rows as the network makes them.
+    /// The transformer inside, which knows no shift: its rows are as the network makes them.
     pub fn transformer(&self) -> &Transformer {
         &self.transformer
     }
 
-    /// The same, to change how it computes.
+    /// The transformer, to change how it computes.
     pub fn transformer_mut(&mut self) -> &mut Transformer {
         &mut self.transformer
     }
@@ -107,7 +107,7 @@ impl Model {
         let sources: Vec<usize> = rows.iter().map(|&position| self.source(position)).collect();
         let mut asked = sources.clone();
         asked.dedup();
-        let pass = self.transformer.forward(tokens, &Ask { rows: &asked, attention: None })?;
+        let pass = self.transformer.forward(tokens, &ForwardRequest { rows: &asked, attention: None })?;
         let logits = self.transformer.whole_logits(&pass.hidden)?;
         let row = |source: &usize| logits[asked.binary_search(source).unwrap_or_default()].clone();
         Ok(sources.iter().map(row).collect())
@@ -157,8 +157,9 @@ impl Model {
             AttentionRow::Position => query.rows,
             AttentionRow::Source => &sources,
         };
-        let probe = |layers| Probe { layers, queries, keys: query.rows, heads: PerHead::Mean };
-        let pass = self.transformer.forward(query.tokens, &Ask { rows: &rows, attention: layers.map(probe) })?;
+        let probe = |layers| AttentionQuery { layers, queries, keys: query.rows, heads: PerHead::Mean };
+        let pass =
+            self.transformer.forward(query.tokens, &ForwardRequest { rows: &rows, attention: layers.map(probe) })?;
         let attention = pass.attention.map(|by_key| Attention::from_keys(query.rows.len(), by_key)).transpose()?;
         let mut timing = pass.timing;
         let unguided = if self.guidance > 0.0 { Some(self.unguided(query, &rows)?) } else { None };
@@ -180,8 +181,9 @@ impl Model {
         };
         let Config { layers, heads, .. } = *self.config();
         // Under the shift two positions may share a source; the probe then has two queries that are the same row.
-        let probe = Probe { layers: 0..layers, queries, keys: toward, heads: PerHead::Apart };
-        let pass = self.transformer.forward(query.tokens, &Ask { rows: query.rows, attention: Some(probe) })?;
+        let probe = AttentionQuery { layers: 0..layers, queries, keys: toward, heads: PerHead::Apart };
+        let pass =
+            self.transformer.forward(query.tokens, &ForwardRequest { rows: query.rows, attention: Some(probe) })?;
         let (rows, keys) = (query.rows.len(), toward.len());
         HeadAttention::new(layers, heads, (rows, keys), pass.attention.unwrap_or_default())
     }
@@ -192,7 +194,7 @@ impl Model {
         for &position in query.free {
             tokens[position] = query.tokens[position];
         }
-        self.transformer.forward(&tokens, &Ask { rows, attention: None })
+        self.transformer.forward(&tokens, &ForwardRequest { rows, attention: None })
     }
 
     /// Row statistics from tiles of logits; whole rows only when distributions are asked for.
@@ -235,7 +237,7 @@ impl Model {
     }
 }
 
-/// In place, with f64 sums.
+/// Softmax of a row, in place, with f64 sums.
 fn softmax(row: &mut [f32]) {
     let max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let sum: f64 = row.iter().map(|l| f64::from(l - max).exp()).sum();

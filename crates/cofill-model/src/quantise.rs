@@ -10,8 +10,8 @@ use crate::gguf::metadata::architecture;
 use crate::gguf::vocabulary::{BYTE_LEVEL, NO_TOKENIZER, Vocabulary};
 use crate::gguf::{ALIGNMENT, MAGIC, keys};
 use crate::load_options::Dtype;
-use crate::stored::{Stored, type_of};
-use crate::tensor_list::{self, Need, Role, listed, needs, tied_head};
+use crate::stored::{StoredTensor, type_of};
+use crate::tensor_list::{self, RequiredTensor, Role, required_tensors, tensors_of, tied_head};
 use crate::transformer::{Names, TILE};
 use crate::weights::{Layout, Weights, halved};
 use candle_core::Tensor;
@@ -23,18 +23,18 @@ use std::io::{BufWriter, Write};
 /// The version of the format that is written.
 const VERSION: u32 = 3;
 
-/// What to write.
+/// The conversion of a checkpoint to one GGUF file.
 pub struct Quantise<'a> {
-    /// What is read.
+    /// The checkpoint to read.
     pub checkpoint: &'a Checkpoint,
-    /// How its matrices are kept.
+    /// The type of its matrices in the file.
     pub dtype: Dtype,
 }
 
-/// What was written.
+/// What is in the file that was written.
 #[derive(Debug)]
-pub struct Written {
-    /// The size of the file.
+pub struct QuantisedFile {
+    /// The bytes of the file.
     pub bytes: u64,
     /// How many tensors it has.
     pub tensors: usize,
@@ -44,19 +44,20 @@ pub struct Written {
     pub without_tokenizer: Option<String>,
 }
 
-/// A tensor of the source and what becomes of it.
+/// A tensor of the checkpoint, and how it is written.
 struct Job {
-    /// In the source.
+    /// Its name in the checkpoint that is read.
     from: String,
-    need: Need,
+    tensor: RequiredTensor,
     dtype: GgmlDType,
     /// Heads whose rows llama.cpp wants in pairs.
     paired: Option<usize>,
 }
 
 impl Quantise<'_> {
-    /// Reads, converts and writes. `progress` hears of every tensor before it is written: its name, index and the number of all.
-    pub fn run(&self, out: &mut impl Write, mut progress: impl FnMut(&str, usize, usize)) -> Result<Written> {
+    /// Reads, converts and writes. `progress` is called before every tensor is written,
+    /// with its name, its index and the number of tensors.
+    pub fn run(&self, out: &mut impl Write, mut progress: impl FnMut(&str, usize, usize)) -> Result<QuantisedFile> {
         let (config, weights) = (self.checkpoint.config()?, self.checkpoint.weights()?);
         let jobs = self.jobs(&config, &weights)?;
         // What is wrong with a checkpoint is worth knowing before gigabytes are written.
@@ -68,34 +69,34 @@ impl Quantise<'_> {
         file.write_all(&header).map_err(Error::Write)?;
         let mut at = header.len() as u64;
         for (i, job) in jobs.iter().enumerate() {
-            progress(&job.need.name, i, jobs.len());
-            let stored = weights.stored(&job.from, &job.need.shape)?;
+            progress(&job.tensor.name, i, jobs.len());
+            let stored = weights.stored(&job.from, &job.tensor.shape)?;
             job.write(&stored, |bytes| file.write_all(bytes).map_err(Error::Write))?;
-            let size = job.need.bytes_as(job.dtype);
+            let size = job.tensor.bytes_as(job.dtype);
             let padding = size.next_multiple_of(ALIGNMENT) - size;
             file.write_all(&[0; ALIGNMENT as usize][..padding as usize]).map_err(Error::Write)?;
             at += size + padding;
         }
         file.flush().map_err(Error::Write)?;
-        let stayed = jobs.iter().filter(|job| job.need.stays_f16(self.dtype));
-        let stayed_f16 = stayed.map(|job| job.need.name.clone()).collect();
-        Ok(Written { bytes: at, tensors: jobs.len(), stayed_f16, without_tokenizer })
+        let stayed = jobs.iter().filter(|job| job.tensor.stays_f16(self.dtype));
+        let stayed_f16 = stayed.map(|job| job.tensor.name.clone()).collect();
+        Ok(QuantisedFile { bytes: at, tensors: jobs.len(), stayed_f16, without_tokenizer })
     }
 
     fn jobs(&self, config: &Config, weights: &Weights) -> Result<Vec<Job>> {
-        let job = |(from, need): (Need, Need)| Job {
+        let job = |(from, tensor): (RequiredTensor, RequiredTensor)| Job {
             from: from.name,
-            dtype: need.ggml_type(self.dtype),
-            paired: paired(config, &need),
-            need,
+            dtype: tensor.ggml_type(self.dtype),
+            paired: paired(config, &tensor),
+            tensor,
         };
         let mut jobs: Vec<Job> =
-            needs(config, weights)?.into_iter().zip(listed(config, Layout::Gguf)).map(job).collect();
+            required_tensors(config, weights)?.into_iter().zip(tensors_of(config, Layout::Gguf)).map(job).collect();
         // A tied head is looked up in one precision and multiplied with in another, so that it becomes a tensor of its own.
         let head = tied_head(config, Layout::Gguf);
         if config.tied && head.ggml_type(self.dtype) != self.dtype.of_embedding() {
             let from = Names::of(config.family, weights.layout()).embedding.into();
-            jobs.push(Job { from, dtype: head.ggml_type(self.dtype), paired: None, need: head });
+            jobs.push(Job { from, dtype: head.ggml_type(self.dtype), paired: None, tensor: head });
         }
         Ok(jobs)
     }
@@ -169,9 +170,9 @@ impl Quantise<'_> {
 }
 
 /// Heads whose query or key rows llama.cpp's LLaDA has in pairs.
-fn paired(config: &Config, need: &Need) -> Option<usize> {
+fn paired(config: &Config, tensor: &RequiredTensor) -> Option<usize> {
     let names = Names::gguf();
-    let is = |leaf: &str| need.name.split('.').nth(2) == Some(leaf);
+    let is = |leaf: &str| tensor.name.split('.').nth(2) == Some(leaf);
     match config.family {
         Family::Llada if is(names.q) => Some(config.heads),
         Family::Llada if is(names.k) => Some(config.kv_heads),
@@ -191,19 +192,19 @@ fn file_type(dtype: Dtype) -> u32 {
 
 impl Job {
     /// Converts a tensor, a few rows at a time.
-    fn write(&self, stored: &Stored<'_>, mut write: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    fn write(&self, stored: &StoredTensor<'_>, mut write: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let rows = stored.shape[0];
         let pairs;
         let stored = match self.paired {
             None => stored,
             Some(heads) => {
                 let bytes = Cow::Owned(stored.reorder(|i| halved(i, rows / heads)));
-                let Stored { path, ref name, dtype, ref shape, .. } = *stored;
-                pairs = Stored { path, name: name.clone(), dtype, shape: shape.clone(), bytes };
+                let StoredTensor { path, ref name, dtype, ref shape, .. } = *stored;
+                pairs = StoredTensor { path, name: name.clone(), dtype, shape: shape.clone(), bytes };
                 &pairs
             }
         };
-        if self.need.role == Role::Vector {
+        if self.tensor.role == Role::Vector {
             return write(&encode(stored, self.dtype)?);
         }
         let chunk = |start| encode(&stored.rows(start..rows.min(start + TILE)), self.dtype);
@@ -212,7 +213,7 @@ impl Job {
 }
 
 /// Rows in another type; in the same, the same bytes.
-fn encode(stored: &Stored<'_>, dtype: GgmlDType) -> Computed<Vec<u8>> {
+fn encode(stored: &StoredTensor<'_>, dtype: GgmlDType) -> Computed<Vec<u8>> {
     let flat = |tensor: Tensor| tensor.flatten_all();
     Ok(match dtype {
         GgmlDType::F32 => flat(stored.to_f32()?)?.to_vec1::<f32>()?.iter().flat_map(|v| v.to_le_bytes()).collect(),
@@ -305,14 +306,14 @@ fn header(values: &Values, jobs: &[Job]) -> Vec<u8> {
     bytes.extend(values.n.to_le_bytes());
     bytes.extend(&values.bytes);
     let mut offset: u64 = 0;
-    for Job { need, dtype, .. } in jobs {
-        put_string(&mut bytes, &need.name);
-        bytes.extend((need.shape.len() as u32).to_le_bytes());
-        bytes.extend(need.shape.iter().rev().flat_map(|&n| (n as u64).to_le_bytes()));
+    for Job { tensor, dtype, .. } in jobs {
+        put_string(&mut bytes, &tensor.name);
+        bytes.extend((tensor.shape.len() as u32).to_le_bytes());
+        bytes.extend(tensor.shape.iter().rev().flat_map(|&n| (n as u64).to_le_bytes()));
         let number = type_of(*dtype).map_or(0, |known| known.number); // no dtype asks for a type without one
         bytes.extend(number.to_le_bytes());
         bytes.extend(offset.to_le_bytes());
-        offset += need.bytes_as(*dtype).next_multiple_of(ALIGNMENT);
+        offset += tensor.bytes_as(*dtype).next_multiple_of(ALIGNMENT);
     }
     bytes.resize(bytes.len().next_multiple_of(ALIGNMENT as usize), 0);
     bytes

@@ -1,8 +1,8 @@
-//! Weights nobody trained: a checkpoint of any size, to measure with.
+//! Models with random weights, of any size, to measure speed and memory with.
 
 use crate::config::{Config, Family, MOST};
 use crate::error::{Error, Result};
-use crate::stored::Stored;
+use crate::stored::StoredTensor;
 use crate::{LoadOptions, Model, Transformer, Weights};
 use candle_core::quantized::GgmlDType;
 use half::bf16;
@@ -11,24 +11,24 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::borrow::Cow;
 use std::path::Path;
 
-/// How large a model to make up.
+/// The sizes of a model with random weights.
 #[derive(Debug, Clone, Copy)]
 pub struct Sizes {
     /// Width of the residual stream.
     pub hidden: usize,
-    /// Number of blocks.
+    /// The number of blocks.
     pub layers: usize,
-    /// Heads, of queries as of keys.
+    /// The number of query heads, and of key heads.
     pub heads: usize,
     /// Width of the MLP.
     pub mlp: usize,
     /// Rows of the embedding and of the head; the last is the mask, the one before it end of text.
     pub vocab: usize,
-    /// The most positions.
+    /// The most positions of a canvas.
     pub context: usize,
 }
 
-/// A thousand billion weights are nobody's bench.
+/// More weights than any machine holds; a mistyped size should be an error, not an attempt.
 const MOST_WEIGHTS: u128 = 1_000_000_000_000;
 
 impl Model {
@@ -77,17 +77,17 @@ impl Model {
 /// The tensor of this name: the same numbers for the same seed, whatever was read before it. In bf16, as models are published.
 ///
 /// Matrices are uniform with variance 1 / inputs, so that activations keep their size from layer to layer. Norms are 1.
-pub(crate) fn tensor<'a>(seed: u64, path: &'a Path, name: &str, shape: &[usize]) -> Stored<'a> {
+pub(crate) fn tensor<'a>(seed: u64, path: &'a Path, name: &str, shape: &[usize]) -> StoredTensor<'a> {
     let n: usize = shape.iter().product();
     let bytes = match shape {
         [_, inputs] => uniform(seed, name, n, (3.0 / *inputs as f32).sqrt()),
         _ if name.ends_with(".bias") => uniform(seed, name, n, 0.1),
         _ => bf16::ONE.to_le_bytes().repeat(n),
     };
-    Stored { path, name: name.into(), dtype: GgmlDType::BF16, shape: shape.to_vec(), bytes: Cow::Owned(bytes) }
+    StoredTensor { path, name: name.into(), dtype: GgmlDType::BF16, shape: shape.to_vec(), bytes: Cow::Owned(bytes) }
 }
 
-/// Uniform in ±`bound`.
+/// `n` numbers between -`bound` and `bound`, as bf16.
 fn uniform(seed: u64, name: &str, n: usize, bound: f32) -> Vec<u8> {
     // FNV-1a: a stream of its own for every name.
     let hash = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);

@@ -10,35 +10,35 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::path::Path;
 
-/// A type tensors are stored in.
-pub(crate) struct Type {
-    /// In GGUF files.
+/// A type in which files store tensors.
+pub(crate) struct StorageType {
+    /// Its number in GGUF files.
     pub(crate) number: u32,
     pub(crate) dtype: GgmlDType,
     pub(crate) name: &'static str,
-    /// Where the f16 factors lie in a block. Everything else in it is whole numbers, so these decide whether it is finite.
+    /// The offsets of the f16 factors in a block. Everything else in a block is a whole number, so a block is finite if these are.
     factors: &'static [usize],
 }
 
 /// Every type this engine reads.
-pub(crate) const TYPES: [Type; 13] = [
-    Type { number: 0, dtype: GgmlDType::F32, name: "F32", factors: &[] },
-    Type { number: 1, dtype: GgmlDType::F16, name: "F16", factors: &[] },
-    Type { number: 30, dtype: GgmlDType::BF16, name: "BF16", factors: &[] },
-    Type { number: 2, dtype: GgmlDType::Q4_0, name: "Q4_0", factors: &[0] },
-    Type { number: 3, dtype: GgmlDType::Q4_1, name: "Q4_1", factors: &[0, 2] },
-    Type { number: 6, dtype: GgmlDType::Q5_0, name: "Q5_0", factors: &[0] },
-    Type { number: 7, dtype: GgmlDType::Q5_1, name: "Q5_1", factors: &[0, 2] },
-    Type { number: 8, dtype: GgmlDType::Q8_0, name: "Q8_0", factors: &[0] },
-    Type { number: 10, dtype: GgmlDType::Q2K, name: "Q2_K", factors: &[80, 82] },
-    Type { number: 11, dtype: GgmlDType::Q3K, name: "Q3_K", factors: &[108] },
-    Type { number: 12, dtype: GgmlDType::Q4K, name: "Q4_K", factors: &[0, 2] },
-    Type { number: 13, dtype: GgmlDType::Q5K, name: "Q5_K", factors: &[0, 2] },
-    Type { number: 14, dtype: GgmlDType::Q6K, name: "Q6_K", factors: &[208] },
+pub(crate) const TYPES: [StorageType; 13] = [
+    StorageType { number: 0, dtype: GgmlDType::F32, name: "F32", factors: &[] },
+    StorageType { number: 1, dtype: GgmlDType::F16, name: "F16", factors: &[] },
+    StorageType { number: 30, dtype: GgmlDType::BF16, name: "BF16", factors: &[] },
+    StorageType { number: 2, dtype: GgmlDType::Q4_0, name: "Q4_0", factors: &[0] },
+    StorageType { number: 3, dtype: GgmlDType::Q4_1, name: "Q4_1", factors: &[0, 2] },
+    StorageType { number: 6, dtype: GgmlDType::Q5_0, name: "Q5_0", factors: &[0] },
+    StorageType { number: 7, dtype: GgmlDType::Q5_1, name: "Q5_1", factors: &[0, 2] },
+    StorageType { number: 8, dtype: GgmlDType::Q8_0, name: "Q8_0", factors: &[0] },
+    StorageType { number: 10, dtype: GgmlDType::Q2K, name: "Q2_K", factors: &[80, 82] },
+    StorageType { number: 11, dtype: GgmlDType::Q3K, name: "Q3_K", factors: &[108] },
+    StorageType { number: 12, dtype: GgmlDType::Q4K, name: "Q4_K", factors: &[0, 2] },
+    StorageType { number: 13, dtype: GgmlDType::Q5K, name: "Q5_K", factors: &[0, 2] },
+    StorageType { number: 14, dtype: GgmlDType::Q6K, name: "Q6_K", factors: &[208] },
 ];
 
 /// The entry of a type. Q8_1 and Q8_K are never stored, so they have none.
-pub(crate) fn type_of(dtype: GgmlDType) -> Option<&'static Type> {
+pub(crate) fn type_of(dtype: GgmlDType) -> Option<&'static StorageType> {
     TYPES.iter().find(|known| known.dtype == dtype)
 }
 
@@ -55,23 +55,23 @@ pub(crate) fn row_bytes(dtype: GgmlDType, width: usize) -> usize {
     width / dtype.block_size() * dtype.type_size()
 }
 
-/// A tensor in its file.
-pub(crate) struct Stored<'a> {
+/// A tensor as its file has it: its type, its shape and its bytes.
+pub(crate) struct StoredTensor<'a> {
     pub(crate) path: &'a Path,
     pub(crate) name: String,
     pub(crate) dtype: GgmlDType,
-    /// Outermost first.
+    /// The outermost dimension first.
     pub(crate) shape: Vec<usize>,
     pub(crate) bytes: Cow<'a, [u8]>,
 }
 
-impl Stored<'_> {
-    /// Some of its rows: of a matrix, or single entries of a vector.
-    pub(crate) fn rows(&self, rows: Range<usize>) -> Stored<'_> {
+impl StoredTensor<'_> {
+    /// A part of it: some rows of a matrix, or some entries of a vector.
+    pub(crate) fn rows(&self, rows: Range<usize>) -> StoredTensor<'_> {
         let row = self.row_bytes();
         let bytes = Cow::Borrowed(&self.bytes[rows.start * row..rows.end * row]);
         let shape = std::iter::once(rows.len()).chain(self.shape[1..].iter().copied()).collect();
-        Stored { path: self.path, name: self.name.clone(), dtype: self.dtype, shape, bytes }
+        StoredTensor { path: self.path, name: self.name.clone(), dtype: self.dtype, shape, bytes }
     }
 
     /// Row i of the result is row `from(i)` of this. Rows are whole blocks, so this is exact in every type.
@@ -84,7 +84,7 @@ impl Stored<'_> {
         bytes
     }
 
-    /// Entries of a row.
+    /// The number of entries in a row.
     pub(crate) fn width(&self) -> usize {
         self.shape.last().copied().unwrap_or(1)
     }
@@ -93,7 +93,7 @@ impl Stored<'_> {
         self.bytes.len() / self.shape[0]
     }
 
-    /// In f32, finite.
+    /// Its numbers in f32; an error if one of them is not finite.
     pub(crate) fn to_f32(&self) -> Computed<Tensor> {
         match self.dtype {
             GgmlDType::F32 => self.convert(f32::from_le_bytes, f32::is_finite),
@@ -103,7 +103,8 @@ impl Stored<'_> {
         }
     }
 
-    /// In f32, to be converted to a smaller type: no weight is beyond the largest f16, which also bounds the factors of blocks.
+    /// Its numbers in f32, for a conversion to f16 or a quantised type: an error if one of them is beyond the largest f16. The factors of
+    /// quantised blocks are f16 as well.
     pub(crate) fn to_narrow(&self) -> Computed<Tensor> {
         let values = self.to_f32()?;
         let largest = with_slice(&values, |values| values.iter().fold(0f32, |largest, v| largest.max(v.abs())))?;
@@ -114,12 +115,12 @@ impl Stored<'_> {
         Ok(values)
     }
 
-    /// In f16 as it is stored, finite.
+    /// Its numbers in f16, as they are stored; an error if one of them is not finite.
     pub(crate) fn f16(&self) -> Computed<Tensor> {
         self.convert(f16::from_le_bytes, f16::is_finite)
     }
 
-    /// In bf16 as it is stored, finite.
+    /// Its numbers in bf16, as they are stored; an error if one of them is not finite.
     pub(crate) fn bf16(&self) -> Computed<Tensor> {
         self.convert(bf16::from_le_bytes, bf16::is_finite)
     }
@@ -139,7 +140,8 @@ impl Stored<'_> {
         Ok(Tensor::from_vec(values, &*self.shape, &Device::Cpu)?)
     }
 
-    /// As rows to look up: in `dtype`, or as they are stored, where quantised ones become f16.
+    /// As the embedding of a model that is loaded with `dtype`, or without one as it is stored. Quantised rows become f16, because rows
+    /// are looked up one by one.
     pub(crate) fn embedding(&self, dtype: Option<Dtype>) -> Computed<Tensor> {
         match (dtype.map(Dtype::of_embedding), self.dtype) {
             (Some(GgmlDType::F32), _) | (None, GgmlDType::F32) => self.to_f32(),
@@ -149,7 +151,7 @@ impl Stored<'_> {
         }
     }
 
-    /// As it is stored, with finite factors.
+    /// Its blocks as they are stored; an error if a factor is not finite.
     pub(crate) fn quantised(&self) -> Computed<QTensor> {
         let (block, size) = (self.dtype.block_size(), self.dtype.type_size());
         let factors = type_of(self.dtype).map_or(&[] as &[usize], |known| known.factors);
@@ -172,7 +174,7 @@ impl Stored<'_> {
     }
 }
 
-/// As many bytes as an f32 needs are enough for every block.
+/// The alignment that the tensor library expects: that of an f32 is enough for the blocks of every type.
 const ALIGNED: usize = 4;
 
 /// The same bytes at an aligned address: themselves, or a copy.
@@ -216,8 +218,8 @@ mod tests {
         })
     }
 
-    fn stored(dtype: GgmlDType, bytes: &[u8]) -> Stored<'_> {
-        Stored { path: Path::new("x"), name: "w".into(), dtype, shape: vec![2, 256], bytes: Cow::Borrowed(bytes) }
+    fn stored(dtype: GgmlDType, bytes: &[u8]) -> StoredTensor<'_> {
+        StoredTensor { path: Path::new("x"), name: "w".into(), dtype, shape: vec![2, 256], bytes: Cow::Borrowed(bytes) }
     }
 
     #[test]

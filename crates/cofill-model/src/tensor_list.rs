@@ -1,4 +1,4 @@
-//! The tensors an architecture needs: their names, shapes and what they are for.
+//! The tensors that an architecture consists of: their names, shapes and what they are for.
 
 use crate::config::Config;
 use crate::error::{Computed, Error, Result};
@@ -9,9 +9,9 @@ use crate::weights::{Layout, Weights};
 use candle_core::quantized::GgmlDType;
 use std::collections::HashSet;
 
-/// A tensor that must be there.
+/// A tensor that a checkpoint must have.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Need {
+pub(crate) struct RequiredTensor {
     pub(crate) name: String,
     pub(crate) shape: Vec<usize>,
     pub(crate) role: Role,
@@ -22,16 +22,16 @@ pub(crate) struct Need {
 pub(crate) enum Role {
     /// A norm or a bias: small, and always f32.
     Vector,
-    /// Rows to look up.
+    /// The rows of token ids, which are looked up.
     Embedding,
-    /// What activations are multiplied with.
+    /// A matrix that activations are multiplied with.
     Matrix,
-    /// The last of these, which may be the embedding.
+    /// The matrix that gives the logits. A tied one is the embedding again.
     Head,
 }
 
-impl Need {
-    /// The type it has at a dtype.
+impl RequiredTensor {
+    /// The type in which it is kept when the model is loaded with `dtype`.
     pub(crate) fn ggml_type(&self, dtype: Dtype) -> GgmlDType {
         match self.role {
             Role::Vector => GgmlDType::F32,
@@ -40,18 +40,18 @@ impl Need {
         }
     }
 
-    /// Its bytes at a dtype.
+    /// Its bytes in memory when the model is loaded with `dtype`.
     pub(crate) fn bytes(&self, dtype: Dtype) -> u64 {
         self.bytes_as(self.ggml_type(dtype))
     }
 
-    /// Its bytes in a type, whose blocks its width must fit.
+    /// Its bytes when it is stored in `dtype`, whose blocks its width must fit.
     pub(crate) fn bytes_as(&self, dtype: GgmlDType) -> u64 {
         let rows = product(&self.shape[..self.shape.len() - 1]);
         rows.saturating_mul(row_bytes(dtype, self.width()) as u64)
     }
 
-    /// Whether its width keeps it from being quantised.
+    /// Whether it stays f16 because rows of its width cannot be cut into the blocks of a quantised type.
     pub(crate) fn stays_f16(&self, dtype: Dtype) -> bool {
         let quantised = matches!(self.role, Role::Matrix | Role::Head) && dtype.quantised().is_some();
         quantised && self.ggml_type(dtype) == GgmlDType::F16
@@ -66,58 +66,59 @@ impl Need {
     }
 }
 
-/// A damaged configuration may ask for more than there are numbers; it is still worth a table of what it asks for.
+/// The number of entries. It stops at the largest number instead of overflowing: a damaged configuration may ask for more, and the
+/// list of what it asks for is still worth showing.
 pub(crate) fn product(shape: &[usize]) -> u64 {
     shape.iter().fold(1, |n, &d| n.saturating_mul(d as u64))
 }
 
-/// Every tensor of an architecture, by the names of the checkpoint's own layout. A tied head is not among them.
-pub(crate) fn needs(config: &Config, weights: &Weights) -> Result<Vec<Need>> {
-    // A list as long as a damaged number of layers would be is no help to anybody.
+/// The tensors of an architecture, by the names that the checkpoint's layout has for them. A tied head is not among them.
+pub(crate) fn required_tensors(config: &Config, weights: &Weights) -> Result<Vec<RequiredTensor>> {
+    // A damaged file may ask for millions of layers; a list of what is missing would be as long.
     let n = weights.names().count();
     if config.layers > n {
         let what = format!("most of {} layers (there are {n} tensors)", config.layers);
         return Err(Error::Missing { path: weights.path().into(), what });
     }
-    Ok(listed(config, weights.layout()))
+    Ok(tensors_of(config, weights.layout()))
 }
 
-/// Every tensor, in the same order for every layout.
-pub(crate) fn listed(config: &Config, layout: Layout) -> Vec<Need> {
+/// The tensors of an architecture under the names of a layout, in the same order for every layout.
+pub(crate) fn tensors_of(config: &Config, layout: Layout) -> Vec<RequiredTensor> {
     let Config { hidden, heads, kv_heads, head_dim, mlp, vocab, .. } = *config;
     let names = Names::of(config.family, layout);
-    let need = |name: String, shape: &[usize], role| Need { name, shape: shape.to_vec(), role };
-    let mut needs = vec![need(names.embedding.into(), &[vocab, hidden], Role::Embedding)];
+    let tensor = |name: String, shape: &[usize], role| RequiredTensor { name, shape: shape.to_vec(), role };
+    let mut required = vec![tensor(names.embedding.into(), &[vocab, hidden], Role::Embedding)];
     for i in 0..config.layers {
         let name = |leaf: &str| format!("{}.{i}.{leaf}", names.blocks);
-        needs.push(need(name(names.attn_norm), &[hidden], Role::Vector));
+        required.push(tensor(name(names.attn_norm), &[hidden], Role::Vector));
         for (leaf, heads) in [(names.q, heads), (names.k, kv_heads), (names.v, kv_heads)] {
-            needs.push(need(name(leaf) + ".weight", &[heads * head_dim, hidden], Role::Matrix));
+            required.push(tensor(name(leaf) + ".weight", &[heads * head_dim, hidden], Role::Matrix));
             if config.qkv_bias {
-                needs.push(need(name(leaf) + ".bias", &[heads * head_dim], Role::Vector));
+                required.push(tensor(name(leaf) + ".bias", &[heads * head_dim], Role::Vector));
             }
         }
         if config.qk_norm {
-            needs.extend([names.q_norm, names.k_norm].map(|leaf| need(name(leaf), &[head_dim], Role::Vector)));
+            required.extend([names.q_norm, names.k_norm].map(|leaf| tensor(name(leaf), &[head_dim], Role::Vector)));
         }
-        needs.push(need(name(names.o) + ".weight", &[hidden, heads * head_dim], Role::Matrix));
+        required.push(tensor(name(names.o) + ".weight", &[hidden, heads * head_dim], Role::Matrix));
         if config.o_bias {
-            needs.push(need(name(names.o) + ".bias", &[hidden], Role::Vector));
+            required.push(tensor(name(names.o) + ".bias", &[hidden], Role::Vector));
         }
-        needs.push(need(name(names.mlp_norm), &[hidden], Role::Vector));
-        needs.push(need(name(names.gate) + ".weight", &[mlp, hidden], Role::Matrix));
-        needs.push(need(name(names.up) + ".weight", &[mlp, hidden], Role::Matrix));
-        needs.push(need(name(names.down) + ".weight", &[hidden, mlp], Role::Matrix));
+        required.push(tensor(name(names.mlp_norm), &[hidden], Role::Vector));
+        required.push(tensor(name(names.gate) + ".weight", &[mlp, hidden], Role::Matrix));
+        required.push(tensor(name(names.up) + ".weight", &[mlp, hidden], Role::Matrix));
+        required.push(tensor(name(names.down) + ".weight", &[hidden, mlp], Role::Matrix));
     }
-    needs.push(need(names.norm.into(), &[hidden], Role::Vector));
+    required.push(tensor(names.norm.into(), &[hidden], Role::Vector));
     if !config.tied {
-        needs.push(need(names.head.into(), &[vocab, hidden], Role::Head));
+        required.push(tensor(names.head.into(), &[vocab, hidden], Role::Head));
     }
-    needs
+    required
 }
 
-/// That the checkpoint has what the architecture needs and nothing that it would leave out: a block too many or a bias that nobody
-/// adds means that the configuration is not this checkpoint's, and answers would be wrong without a word.
+/// Checks that the checkpoint has every tensor of the architecture and no others. A block too many, or a bias that is never added,
+/// means that the configuration belongs to another checkpoint, and answers would be wrong without any error.
 pub(crate) fn check(config: &Config, weights: &Weights) -> Result<()> {
     match problems(config, weights)?.into_iter().next() {
         Some(error) => Err(error),
@@ -125,19 +126,24 @@ pub(crate) fn check(config: &Config, weights: &Weights) -> Result<()> {
     }
 }
 
-/// Everything that keeps a checkpoint from being loaded.
+/// Everything that prevents a checkpoint from being loaded, one error for each tensor.
 pub(crate) fn problems(config: &Config, weights: &Weights) -> Result<Vec<Error>> {
-    if weights.made_up() {
+    if weights.is_random() {
         return Ok(Vec::new()); // it has whatever is asked for
     }
-    let needs = needs(config, weights)?;
-    Ok(problems_of(config, weights, &needs, &superfluous(weights.names(), &needs)))
+    let required = required_tensors(config, weights)?;
+    Ok(problems_with(config, weights, &required, &superfluous(weights.names(), &required)))
 }
 
-/// The same, for whoever knows already what is needed and what is superfluous.
-pub(crate) fn problems_of(config: &Config, weights: &Weights, needs: &[Need], superfluous: &[String]) -> Vec<Error> {
+/// As [`problems`], for a caller that already has the lists of required and superfluous tensors.
+pub(crate) fn problems_with(
+    config: &Config,
+    weights: &Weights,
+    required: &[RequiredTensor],
+    superfluous: &[String],
+) -> Vec<Error> {
     let mut problems: Vec<Error> =
-        needs.iter().filter_map(|need| weights.find(&need.name, &need.shape).err()).collect();
+        required.iter().filter_map(|tensor| weights.find(&tensor.name, &tensor.shape).err()).collect();
     let mut names = superfluous.iter().filter(|name| !harmless(config, weights.layout(), name));
     if let Some(name) = names.next() {
         let (path, name) = (weights.path().into(), name.clone());
@@ -149,20 +155,21 @@ pub(crate) fn problems_of(config: &Config, weights: &Weights, needs: &[Need], su
     problems
 }
 
-/// Tensors that the architecture does not need, by name.
-pub(crate) fn superfluous<'a>(names: impl Iterator<Item = &'a str>, needs: &[Need]) -> Vec<String> {
-    let wanted: HashSet<&str> = needs.iter().map(|need| &*need.name).collect();
+/// The names of stored tensors that the architecture does not have.
+pub(crate) fn superfluous<'a>(names: impl Iterator<Item = &'a str>, required: &[RequiredTensor]) -> Vec<String> {
+    let wanted: HashSet<&str> = required.iter().map(|tensor| &*tensor.name).collect();
     let mut names: Vec<String> = names.filter(|name| !wanted.contains(name)).map(str::to_owned).collect();
     names.sort_unstable();
     names
 }
 
-/// Rotation frequencies follow from the configuration, and a stored head may repeat the embedding it is tied to.
+/// Whether a superfluous tensor can be ignored: rotation frequencies, which are computed from the configuration, and a stored head that
+/// repeats the embedding it is tied to.
 fn harmless(config: &Config, layout: Layout, name: &str) -> bool {
     name.ends_with("rotary_emb.inv_freq") || (config.tied && name == Names::of(config.family, layout).head)
 }
 
-/// That a head which is stored although it is tied is the embedding. dllm converts tied Qwen models into ones that store a head, so
+/// Checks that a head which is stored although it is tied equals the embedding. dllm converts tied Qwen models into ones that store a head, so
 /// the two can contradict each other, and nobody but the checkpoint's author knows which is meant.
 fn check_tied(config: &Config, weights: &Weights) -> Computed<()> {
     let (names, shape) = (Names::of(config.family, weights.layout()), [config.vocab, config.hidden]);
@@ -181,7 +188,7 @@ fn check_tied(config: &Config, weights: &Weights) -> Computed<()> {
 }
 
 /// The head of a tied model, as a matrix of its own.
-pub(crate) fn tied_head(config: &Config, layout: Layout) -> Need {
+pub(crate) fn tied_head(config: &Config, layout: Layout) -> RequiredTensor {
     let names = Names::of(config.family, layout);
-    Need { name: names.head.into(), shape: vec![config.vocab, config.hidden], role: Role::Head }
+    RequiredTensor { name: names.head.into(), shape: vec![config.vocab, config.hidden], role: Role::Head }
 }

@@ -46,7 +46,7 @@ const SPLIT_CLASSES: [&str; 3] = ["DreamTokenizer", "Qwen2Tokenizer", "Qwen2Toke
 /// Ids above this are a broken file, and close to where the `tokenizers` library overflows while counting them.
 const MAX_ID: u32 = 1 << 30;
 
-/// A checkpoint's tokenizer.
+/// A tokenizer that is loaded and checked.
 #[derive(Debug, Clone)]
 pub struct Tokenizer {
     dir: PathBuf,
@@ -156,12 +156,12 @@ impl Tokenizer {
         self.pipeline.inner.to_string(false).map_err(|e| malformed(&self.dir, e.to_string()))
     }
 
-    /// `bos_token` of `tokenizer_config.json`.
+    /// The id of the token that `tokenizer_config.json` calls `bos_token`, if it names one.
     pub fn bos(&self) -> Option<u32> {
         self.bos
     }
 
-    /// `eos_token` of `tokenizer_config.json`.
+    /// The id of the token that `tokenizer_config.json` calls `eos_token`, if it names one.
     pub fn eos(&self) -> Option<u32> {
         self.eos
     }
@@ -171,7 +171,7 @@ impl Tokenizer {
         ["<|eot_id|>", "<|im_end|>"].into_iter().find_map(|token| self.token_id(token))
     }
 
-    /// `mask_token` of `tokenizer_config.json`. LLaDA names none there: its mask is only in `config.json`.
+    /// The id of the token that `tokenizer_config.json` calls `mask_token`, if it names one. LLaDA names none there: its mask is only in `config.json`.
     pub fn mask(&self) -> Option<u32> {
         self.mask
     }
@@ -224,7 +224,7 @@ impl TokenizerConfig {
         }
     }
 
-    /// `added_tokens_decoder`, by id.
+    /// The entries of `added_tokens_decoder`, by id.
     fn added_tokens(&self) -> Result<Option<BTreeMap<u32, Added>>> {
         let Some(value) = self.json.get("added_tokens_decoder") else { return Ok(None) };
         let added: BTreeMap<u32, Added> =

@@ -9,7 +9,7 @@
 //! No causal mask, no timestep. Every sequence is computed alone, so what it gives cannot depend on its neighbours. In the final
 //! block only the asked rows have queries, an output projection and an MLP.
 
-use crate::attention::{HeadMean, Heads, Probe, attend, attend_by_ops};
+use crate::attention::{AttentionQuery, HeadMean, Heads, attend, attend_by_ops};
 use crate::config::{Config, Family};
 use crate::error::{Computed, Result};
 use crate::kernels::{Kernels, rotate, swiglu, with_slice};
@@ -24,7 +24,7 @@ use candle_nn::rotary_emb::rope;
 use rayon::prelude::*;
 use std::time::{Duration, Instant};
 
-/// The weights, and how they are put to use.
+/// The weights of a model, and its forward pass.
 pub struct Transformer {
     config: Config,
     embedding: Tensor, // [vocab, hidden]
@@ -56,24 +56,24 @@ struct Linear {
     bias: Option<Tensor>,
 }
 
-/// What a pass must compute beyond the residual stream.
-pub struct Ask<'a> {
+/// What a forward is asked for.
+pub struct ForwardRequest<'a> {
     /// Rows whose final hidden state is wanted, ascending.
     pub rows: &'a [usize],
-    /// Whose attention is wanted.
-    pub attention: Option<Probe<'a>>,
+    /// The attention that is wanted, if any.
+    pub attention: Option<AttentionQuery<'a>>,
 }
 
 /// Hidden states after the final norm, where they were computed. `[rows, hidden]`
 pub struct Hidden(Tensor);
 
-/// What a pass computed.
+/// What a forward computed.
 pub struct Pass {
-    /// Of the asked rows, for [`Transformer::logits`].
+    /// The states of the asked rows, for [`Transformer::logits`].
     pub hidden: Hidden,
-    /// Laid out `[key x query]`; with heads apart, `[layer x head x key x query]`.
+    /// The asked attention, laid out `[key x query]`; with heads apart, `[layer x head x key x query]`.
     pub attention: Option<Vec<f64>>,
-    /// Where the time went.
+    /// How long its parts took.
     pub timing: Timing,
 }
 
@@ -135,7 +135,7 @@ impl Transformer {
         })
     }
 
-    /// What the weights take in memory.
+    /// The bytes that the weights take in memory.
     pub fn bytes(&self) -> usize {
         let linear = |l: &Linear| l.weight.bytes() + l.bias.as_ref().map_or(0, tensor_bytes);
         let block = |b: &Block| {
@@ -150,12 +150,12 @@ impl Transformer {
         tensor_bytes(&self.embedding) + self.blocks.iter().map(block).sum::<usize>() + tensor_bytes(&self.norm) + head
     }
 
-    /// Whose loops it computes with.
+    /// Which implementation of the forward is used.
     pub fn kernels(&self) -> Kernels {
         self.kernels
     }
 
-    /// Computes with these from now on, for comparison. Only the tensor library's reach other processors than the CPU.
+    /// Uses another implementation from now on, to compare them. Only [`Kernels::Ops`] runs on other devices than the CPU.
     pub fn set_kernels(&mut self, kernels: Kernels) {
         self.kernels = kernels;
     }
@@ -165,12 +165,12 @@ impl Transformer {
         &self.config
     }
 
-    /// One pass over one sequence.
-    pub fn forward(&self, tokens: &[u32], ask: &Ask<'_>) -> Result<Pass> {
+    /// One forward of one sequence.
+    pub fn forward(&self, tokens: &[u32], ask: &ForwardRequest<'_>) -> Result<Pass> {
         Ok(self.pass(tokens, ask)?)
     }
 
-    fn pass(&self, tokens: &[u32], ask: &Ask<'_>) -> Computed<Pass> {
+    fn pass(&self, tokens: &[u32], ask: &ForwardRequest<'_>) -> Computed<Pass> {
         let begun = Instant::now();
         let length = tokens.len();
         let rotary = Rotary::new(&self.config, length);
@@ -296,7 +296,7 @@ impl Transformer {
 }
 
 impl Hidden {
-    /// Their numbers: `[rows][width]`.
+    /// The hidden states as numbers: `[rows][width]`.
     pub fn to_rows(&self) -> Result<Vec<Vec<f32>>> {
         let rows = || -> Computed<Vec<Vec<f32>>> { Ok(self.0.to_vec2()?) };
         Ok(rows()?)
@@ -346,7 +346,7 @@ impl Rotary {
         Ok(x)
     }
 
-    /// The same with the tensor library's own operations.
+    /// As [`slices`](Self::slices), with the tensor library's own operations.
     fn ops(&self, x: &Tensor, positions: &[usize]) -> Computed<Tensor> {
         let (rows, width) = x.dims2()?;
         let table = |values: &[f32]| -> Computed<Tensor> {

@@ -7,7 +7,7 @@
 
 use crate::error::{Error, Result};
 use crate::model::Model;
-use crate::transformer::Ask;
+use crate::transformer::ForwardRequest;
 use candle_core::{Device, Tensor};
 use cofill::{Denoiser, Layers, Prediction, Proposal, Query, TokenId};
 use std::collections::HashMap;
@@ -16,13 +16,13 @@ use std::path::{Path, PathBuf};
 /// The largest deviations that pass.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tolerances {
-    /// Of raw logits.
+    /// For raw logits.
     pub logits: f64,
-    /// Of the likeliest token's probability.
+    /// For the probability of the likeliest token.
     pub confidence: f64,
-    /// Of the entropy, in nats.
+    /// For the entropy, in nats.
     pub entropy: f64,
-    /// Of attention, mean over heads.
+    /// For attention, mean over heads.
     pub attention: f64,
 }
 
@@ -48,13 +48,13 @@ pub struct Case<'a> {
     row: usize,
     /// How much padding was cut off on the left.
     pad: usize,
-    /// The canvas.
+    /// The tokens of the canvas.
     pub tokens: Vec<TokenId>,
 }
 
-/// How far a sequence was off.
+/// How far the model was off on one sequence.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Verdict {
+pub struct Comparison {
     /// The sequence: its case, and its row there.
     pub case: String,
     /// One each for logits, confidence, entropy and attention.
@@ -68,11 +68,11 @@ pub struct Verdict {
 /// The largest deviation of one quantity.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Deviation {
-    /// What was compared.
+    /// The name of the quantity.
     pub quantity: &'static str,
     /// By how much it was off at most; NaN counts as infinitely much.
     pub worst: f64,
-    /// By how much it may be.
+    /// By how much it may be off.
     pub tolerance: f64,
 }
 
@@ -83,8 +83,8 @@ impl Deviation {
     }
 }
 
-impl Verdict {
-    /// Whether everything agrees.
+impl Comparison {
+    /// Whether all tokens are the same and all deviations small enough.
     pub fn passes(&self) -> bool {
         self.other_tokens.is_empty() && self.deviations.iter().all(Deviation::passes)
     }
@@ -187,13 +187,13 @@ impl Case<'_> {
     }
 
     /// Runs the model on this sequence and compares.
-    pub fn verify(&self, model: &mut Model, tolerances: &Tolerances) -> cofill::Result<Verdict> {
+    pub fn verify(&self, model: &mut Model, tolerances: &Tolerances) -> cofill::Result<Comparison> {
         let (layers, mask, shift) = (model.config().layers, model.config().mask_id, model.config().shift);
         let every: Vec<usize> = (0..self.tokens.len()).collect();
         let Tolerances { logits, confidence, entropy, attention } = *tolerances;
         let deviation = |quantity, worst, tolerance| Deviation { quantity, worst, tolerance };
 
-        let mut verdict = Verdict {
+        let mut comparison = Comparison {
             case: format!("{}[{}]", self.name, self.row),
             deviations: vec![deviation("logits", self.raw_logits(model, &every)?, logits)],
             other_tokens: Vec::new(),
@@ -201,8 +201,8 @@ impl Case<'_> {
         };
         // Nothing predicts position 0 of a shifted model; what the reference made of it is not what we would decode.
         if shift && self.tokens[0] == mask {
-            verdict.skipped = Some(Error::FirstMasked.to_string());
-            return Ok(verdict);
+            comparison.skipped = Some(Error::FirstMasked.to_string());
+            return Ok(comparison);
         }
         // Under the shift, the first row of a padded sequence was predicted from padding; alone, from itself.
         let skip = usize::from(shift && self.pad > 0);
@@ -228,22 +228,22 @@ impl Case<'_> {
             worst[1] = worst[1].max(self.compare("entropy", rows.iter().map(|row| row.entropy), want_h)?);
             let other = rows.iter().zip(argmax).enumerate();
             let other = other.filter(|(i, (row, want))| i64::from(row.token) != **want && !is_mask(*i));
-            verdict.other_tokens = other.map(|(i, _)| i + skip).collect();
+            comparison.other_tokens = other.map(|(i, _)| i + skip).collect();
         }
         let [c, h, a] = worst;
-        verdict.deviations.extend([
+        comparison.deviations.extend([
             deviation("confidence", c, confidence),
             deviation("entropy", h, entropy),
             deviation("attention", a, attention),
         ]);
-        Ok(verdict)
+        Ok(comparison)
     }
 
     /// How far the logits are off, before any shift.
     fn raw_logits(&self, model: &Model, rows: &[usize]) -> cofill::Result<f64> {
         model.check_tokens(&self.tokens)?;
         let transformer = model.transformer();
-        let pass = transformer.forward(&self.tokens, &Ask { rows, attention: None })?;
+        let pass = transformer.forward(&self.tokens, &ForwardRequest { rows, attention: None })?;
         let logits = transformer.whole_logits(&pass.hidden)?;
         Ok(self.compare("logits", logits.into_iter().flatten().map(f64::from), &self.field("logits")?)?)
     }

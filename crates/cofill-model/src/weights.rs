@@ -7,7 +7,7 @@ use crate::files::{self, Bytes};
 use crate::gguf::Gguf;
 use crate::load_options::Dtype;
 use crate::random;
-use crate::stored::{Stored, type_name};
+use crate::stored::{StoredTensor, type_name};
 use crate::transformer::Names;
 use candle_core::quantized::GgmlDType;
 use safetensors::tensor::Metadata;
@@ -31,23 +31,23 @@ enum Source {
     Random { seed: u64 },
 }
 
-/// Whose names the tensors have.
+/// Which names the tensors have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layout {
-    /// Those of the family's published folders.
+    /// The names in the folders that the family's authors published.
     HuggingFace,
-    /// llama.cpp's.
+    /// The names of llama.cpp.
     Gguf,
 }
 
 /// What a file says about a tensor.
 #[derive(Debug, Clone)]
 pub struct TensorInfo {
-    /// Its name.
+    /// The name of the tensor.
     pub name: String,
-    /// Its type, in the file's word.
+    /// The name of its type, as the file format calls it.
     pub dtype: String,
-    /// Outermost first.
+    /// Its shape, the outermost dimension first.
     pub shape: Vec<usize>,
 }
 
@@ -105,7 +105,7 @@ impl Weights {
     }
 
     /// A tensor as its file holds it, of the shape the configuration asks for, with rows in the order this engine rotates.
-    pub(crate) fn stored(&self, name: &str, want: &[usize]) -> Result<Stored<'_>> {
+    pub(crate) fn stored(&self, name: &str, want: &[usize]) -> Result<StoredTensor<'_>> {
         let stored = self.find(name, want)?;
         match self.pairs(name) {
             Some(heads) => split_halves(stored, heads),
@@ -114,7 +114,7 @@ impl Weights {
     }
 
     /// A tensor with its rows in the order of the file, none of which is read.
-    pub(crate) fn find(&self, name: &str, want: &[usize]) -> Result<Stored<'_>> {
+    pub(crate) fn find(&self, name: &str, want: &[usize]) -> Result<StoredTensor<'_>> {
         let missing = || Error::Missing { path: self.path.clone(), what: format!("tensor `{name}`") };
         let stored = match &self.source {
             Source::Folder { files, file_of } => {
@@ -150,7 +150,7 @@ impl Weights {
     }
 
     /// Whether they are random, and so of any shape.
-    pub(crate) fn made_up(&self) -> bool {
+    pub(crate) fn is_random(&self) -> bool {
         matches!(self.source, Source::Random { .. })
     }
 
@@ -224,14 +224,14 @@ impl Weights {
 
 /// Undoes llama.cpp's order of query and key rows. Its LLaDA rotates neighbours, entries 2j and 2j + 1 of a head, where the
 /// published one rotates halves, j and j + d/2. So its converter moves row (half, j) of every head to (j, half); this moves it back.
-fn split_halves(stored: Stored<'_>, heads: usize) -> Result<Stored<'_>> {
+fn split_halves(stored: StoredTensor<'_>, heads: usize) -> Result<StoredTensor<'_>> {
     let rows = stored.shape[0];
     if !rows.is_multiple_of(2 * heads) {
         let problem = format!("tensor `{}` has {rows} rows, which are no pairs of {heads} heads", stored.name);
         return Err(Error::Malformed { path: stored.path.into(), problem });
     }
     let bytes = stored.reorder(|i| paired(i, rows / heads));
-    Ok(Stored { bytes: Cow::Owned(bytes), ..stored })
+    Ok(StoredTensor { bytes: Cow::Owned(bytes), ..stored })
 }
 
 /// Where llama.cpp puts row `i`, in heads of `width` rows: (head, half, j) goes to (head, j, half).
@@ -249,8 +249,8 @@ pub(crate) fn halved(i: usize, width: usize) -> usize {
 }
 
 impl Shard {
-    /// A tensor's bytes and type. The shape comes first: what a wrong one holds is not worth a word.
-    fn tensor(&self, name: &str, want: &[usize]) -> Result<Option<Stored<'_>>> {
+    /// A tensor's bytes and type. A wrong shape is reported before an unknown type.
+    fn tensor(&self, name: &str, want: &[usize]) -> Result<Option<StoredTensor<'_>>> {
         let Some(info) = self.header.info(name) else { return Ok(None) };
         let dtype = match info.dtype {
             safetensors::Dtype::F32 => GgmlDType::F32,
@@ -264,7 +264,7 @@ impl Shard {
             }
         };
         let bytes = Cow::Borrowed(&self.map[self.data + info.data_offsets.0..self.data + info.data_offsets.1]);
-        Ok(Some(Stored { path: &self.path, name: name.into(), dtype, shape: info.shape.clone(), bytes }))
+        Ok(Some(StoredTensor { path: &self.path, name: name.into(), dtype, shape: info.shape.clone(), bytes }))
     }
 
     fn open(path: &Path) -> Result<Shard> {
@@ -297,7 +297,7 @@ impl Shard {
 /// Tensor name to file name.
 fn read_index(path: &Path) -> Result<Vec<(String, String)>> {
     let malformed = |problem: String| Error::Malformed { path: path.into(), problem };
-    let text = files::need(path)?;
+    let text = files::read_required(path)?;
     let index: serde_json::Value =
         serde_json::from_str(&text).map_err(|error| malformed(format!("not JSON: {error}")))?;
     let map = index.get("weight_map").and_then(serde_json::Value::as_object);
@@ -323,7 +323,7 @@ mod tests {
     #[test]
     fn pairs_become_halves() {
         let bytes: Vec<u8> = PAIRED.iter().flat_map(|v| v.to_le_bytes()).collect();
-        let stored = || Stored {
+        let stored = || StoredTensor {
             path: Path::new("x"),
             name: "q".into(),
             dtype: GgmlDType::F32,

@@ -4,7 +4,7 @@ use super::step::{SizeArgs, Split, discounted, ms, step};
 use super::{binary_mb, forget_peak, peak_rss_mb as peak};
 use crate::fail::{Done, Fail};
 use cofill::{SamplerSpec, TokenId};
-use cofill_model::{Ask, Kernels, Model};
+use cofill_model::{ForwardRequest, Kernels, Model};
 use serde::Serialize;
 use std::io::Write;
 use std::process::ExitCode;
@@ -95,7 +95,7 @@ fn plain_forward(model: &mut Model, tokens: &[TokenId]) -> Done<Duration> {
     let ours = model.transformer().kernels();
     model.transformer_mut().set_kernels(Kernels::Ops);
     let begun = Instant::now();
-    let pass = model.transformer().forward(tokens, &Ask { rows: &rows, attention: None })?;
+    let pass = model.transformer().forward(tokens, &ForwardRequest { rows: &rows, attention: None })?;
     model.transformer().logits(&pass.hidden).try_for_each(|tile| tile.map(drop))?;
     let took = begun.elapsed();
     model.transformer_mut().set_kernels(ours);

@@ -3,7 +3,7 @@
 use crate::fail::{Done, Fail};
 use crate::model::KeepArgs;
 use crate::show::count;
-use cofill_model::{Deviation, Golden, Model, Tolerances, Verdict};
+use cofill_model::{Comparison, Deviation, Golden, Model, Tolerances};
 use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::path::PathBuf;
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args) -> Done {
     let cases = golden.cases()?;
     let mut model = Model::load_as(&args.path, &args.keep)?;
     let verdicts = cases.iter().map(|case| case.verify(&mut model, &tolerances)).collect::<cofill::Result<Vec<_>>>()?;
-    let passes = verdicts.iter().all(Verdict::passes);
+    let passes = verdicts.iter().all(Comparison::passes);
     let mut out = std::io::stdout().lock();
     match args.json {
         true => writeln!(out, "{}", json!({"pass": passes, "cases": verdicts.iter().map(object).collect::<Vec<_>>()}))?,
@@ -65,7 +65,7 @@ impl Args {
     }
 }
 
-fn object(verdict: &Verdict) -> Value {
+fn object(verdict: &Comparison) -> Value {
     let deviation = |it: &Deviation| {
         // JSON has no infinity.
         let worst = it.worst.is_finite().then_some(it.worst);
@@ -81,7 +81,7 @@ fn object(verdict: &Verdict) -> Value {
     })
 }
 
-fn table(out: &mut impl Write, verdicts: &[Verdict]) -> Done<()> {
+fn table(out: &mut impl Write, verdicts: &[Comparison]) -> Done<()> {
     let width = verdicts.iter().map(|verdict| verdict.case.len()).max().unwrap_or(0).max("case".len());
     writeln!(out, "{:<width$}  {:<10}  {:>9}  {:>9}  verdict", "case", "quantity", "worst", "tolerance")?;
     for verdict in verdicts {

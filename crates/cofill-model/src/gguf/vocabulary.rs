@@ -47,7 +47,7 @@ const USER_DEFINED: i64 = 4;
 const UNUSED: i64 = 5;
 
 impl Gguf {
-    /// The file's tokenizer.
+    /// Reads the tokenizer, from `tokenizer.json` if the file has it, else from tokens and merges.
     pub(crate) fn tokenizer(&self) -> Result<Tokenizer> {
         let pipeline = match self.string(keys::TOKENIZER_JSON)? {
             Some(json) => tokenizer::from_json(self.path(), json)?,
@@ -120,7 +120,7 @@ impl Gguf {
         merges.iter().enumerate().map(merge).collect()
     }
 
-    /// The file's chat template.
+    /// Reads the chat template, if the file has one.
     pub(crate) fn chat(&self) -> Result<Option<ChatTemplate>> {
         let Some(source) = self.string(keys::CHAT_TEMPLATE)? else { return Ok(None) };
         let tokens = self.strings(keys::TOKENS)?.unwrap_or_default();
@@ -137,7 +137,7 @@ impl Gguf {
 
 /// A tokenizer as a GGUF file has it.
 pub(crate) struct Vocabulary {
-    /// The whole `tokenizer.json`.
+    /// The text of a whole `tokenizer.json`.
     pub(crate) json: String,
     /// One for every row of the embedding.
     pub(crate) tokens: Vec<String>,

@@ -15,7 +15,7 @@ const OUTPUT: u64 = 4 << 20;
 /// `jinja.rs` shows that an eighth of it is enough.
 const NESTING: usize = 320;
 
-/// Lists in lists.
+/// Levels of lists and maps inside each other.
 pub(super) const MAX_VALUE_DEPTH: u32 = 32;
 
 /// What an element of a list costs, beside what it refers to.

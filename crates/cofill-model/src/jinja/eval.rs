@@ -50,7 +50,7 @@ pub(super) struct Machine {
     line: usize,
 }
 
-/// Evaluated arguments.
+/// The evaluated arguments of a call.
 pub(super) struct Given {
     pub(super) positional: Vec<Value>,
     pub(super) named: Vec<(Arc<str>, Value)>,
@@ -219,7 +219,7 @@ impl Machine {
         Ok(())
     }
 
-    /// What `run` writes.
+    /// Collects the text that `run` writes.
     fn captured(&mut self, run: impl FnOnce(&mut Machine) -> Result<()>) -> Result<Value> {
         self.captures.push(String::new());
         run(self)?;

@@ -168,7 +168,7 @@ fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
     let _ = out.write_fmt(text); // writing to a string cannot fail
 }
 
-/// In Python's quotes.
+/// A text in quotes, as Python's `repr` writes it.
 fn write_quoted(text: &str, out: &mut String) {
     let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     out.push(quote);

@@ -42,7 +42,7 @@ impl<'a> Fields<'a> {
         Ok(())
     }
 
-    /// The component's type.
+    /// Reads the field `type` of a component.
     pub(super) fn kind(&mut self) -> Result<String> {
         let Some(kind) = self.given["type"].as_str() else { return self.wrong("type", "the name of a component") };
         self.made.insert("type".into(), kind.into());

@@ -17,7 +17,7 @@ const MAX_PIECES: usize = 32;
 /// Repetitions that are counted, `{n,m}`.
 const MAX_REPEAT: usize = 64;
 
-/// Groups in groups.
+/// Levels of groups inside each other.
 const MAX_DEPTH: usize = 4;
 
 /// An expression whose cost can be told.
@@ -270,7 +270,7 @@ impl Parser<'_> {
         characters(atom, ignore_case)
     }
 
-    /// `{L}` after `\p`.
+    /// Reads the name of a Unicode class, `{L}` after `\p`.
     fn property(&mut self) -> Result<(), String> {
         let name = self.rest.as_str().strip_prefix('{').and_then(|rest| rest.split_once('}'));
         match name {

@@ -7,7 +7,7 @@ mod vocabulary;
 use crate::checkpoint::{Checkpoint, Folder, Random, Sizes, TINY, Tensor};
 use crate::invariance::{Question, bits, canvas};
 use builder::Builder;
-use cofill_model::{Checkpoint as OnDisk, Dtype, Error, Model, Quantise, Written};
+use cofill_model::{Checkpoint as OnDisk, Dtype, Error, Model, Quantise, QuantisedFile};
 use std::path::{Path, PathBuf};
 
 /// Widths that blocks of 256 divide.
@@ -25,7 +25,7 @@ impl Scratch {
         Scratch(folder.join("model.gguf"), folder)
     }
 
-    fn quantise(&self, from: &Path, dtype: Dtype) -> Result<Written, Error> {
+    fn quantise(&self, from: &Path, dtype: Dtype) -> Result<QuantisedFile, Error> {
         let checkpoint = OnDisk::open(from)?;
         let mut out = std::fs::File::create(&self.0).unwrap();
         Quantise { checkpoint: &checkpoint, dtype }.run(&mut out, |_, _, _| {})
@@ -33,7 +33,7 @@ impl Scratch {
 }
 
 /// Writes `from` as a GGUF file.
-pub(crate) fn written(from: &Path, dtype: Dtype) -> (Scratch, Written) {
+pub(crate) fn written(from: &Path, dtype: Dtype) -> (Scratch, QuantisedFile) {
     let file = Scratch::new();
     let summary = file.quantise(from, dtype).unwrap();
     (file, summary)

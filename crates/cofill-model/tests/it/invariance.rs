@@ -2,7 +2,9 @@ use crate::checkpoint::{Checkpoint, Folder, Random, Sizes, TINY};
 use cofill::{
     Canvas, Decode, Denoiser, Layers, Pool, Prediction, Proposal, Query, RowStats, SamplerSpec, Step, generate,
 };
-use cofill_model::{Ask, AttentionRow, Config, Dtype, Kernels, Model, PerHead, Probe, Transformer, Weights};
+use cofill_model::{
+    AttentionQuery, AttentionRow, Config, Dtype, ForwardRequest, Kernels, Model, PerHead, Transformer, Weights,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::subsequence;
@@ -212,13 +214,13 @@ fn the_final_block_computes_few_rows_like_all() {
         let transformer = transformer(&folder);
         let tokens = canvas(&mut Random(4), &config, 40);
         let hidden = |rows: &[usize], attention: Option<&[usize]>| -> Vec<Vec<f32>> {
-            let attention = attention.map(|among| Probe {
+            let attention = attention.map(|among| AttentionQuery {
                 layers: config.layers - 1..config.layers,
                 queries: among,
                 keys: among,
                 heads: PerHead::Mean,
             });
-            transformer.forward(&tokens, &Ask { rows, attention }).unwrap().hidden.to_rows().unwrap()
+            transformer.forward(&tokens, &ForwardRequest { rows, attention }).unwrap().hidden.to_rows().unwrap()
         };
         let all = hidden(&(0..40).collect::<Vec<_>>(), None);
         // Attention among other positions than the rows: the final block has more queries than rows.
@@ -249,8 +251,8 @@ fn our_loops_compute_what_the_tensor_librarys_operations_do() {
         let queries: Vec<usize> = keys.iter().map(|key| key.saturating_sub(3)).collect();
         let mut pass = |kernels, layers| {
             transformer.set_kernels(kernels);
-            let attention = Some(Probe { layers, queries: &queries, keys: &keys, heads: PerHead::Mean });
-            let pass = transformer.forward(&tokens, &Ask { rows: &rows, attention }).unwrap();
+            let attention = Some(AttentionQuery { layers, queries: &queries, keys: &keys, heads: PerHead::Mean });
+            let pass = transformer.forward(&tokens, &ForwardRequest { rows: &rows, attention }).unwrap();
             (pass.hidden.to_rows().unwrap(), pass.attention.unwrap())
         };
         for layers in [0..1, 1..3, 2..3] {
@@ -397,8 +399,9 @@ fn dreams_shift_reads_one_row_earlier() {
     let prediction = question.alone(&mut model);
     // Row 29 predicts position 30, which does not exist, so the model never asks for it.
     let sources: Vec<usize> = (0..29).collect();
-    let probe = Probe { layers: 2..3, queries: &question.rows, keys: &question.rows, heads: PerHead::Mean };
-    let pass = transformer.forward(&question.tokens, &Ask { rows: &sources, attention: Some(probe) }).unwrap();
+    let probe = AttentionQuery { layers: 2..3, queries: &question.rows, keys: &question.rows, heads: PerHead::Mean };
+    let pass =
+        transformer.forward(&question.tokens, &ForwardRequest { rows: &sources, attention: Some(probe) }).unwrap();
     let logits = transformer.logits(&pass.hidden).next().unwrap().unwrap(); // one tile holds the whole vocabulary
     let logits: Vec<&[f32]> = logits.chunks(config.vocab).collect();
     for (position, got) in prediction.rows.iter().enumerate() {

@@ -1,8 +1,5 @@
-//! Tasks against the harness's own prompts and scores, and in tokens of the tiny models.
+//! Tasks against the harness's own prompts and scores.
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
-
-// The mini tasks in tokens of the tiny models.
-mod tokens;
 
 // Prompts of the harness, from the shared goldens.
 mod prompts;

@@ -1,93 +1,31 @@
 //! CPython's `random.Random(seed)`, as far as the harness's few-shot draw needs it.
 //!
 //! Prompts are compared to the byte, so the draw must be CPython's own: the Mersenne Twister seeded through `init_by_array`,
-//! numbers below `n` by rejection, and `random.sample` with both of its variants. CPython promises none of this between
-//! versions; the goldens were made with 3.11, and the method has not changed since 3.2.
+//! numbers below `n` by rejection, and `random.sample` with both of its variants. The twister itself is the crate `rand_mt`; what
+//! CPython makes of its words is here. CPython promises none of this between versions; the goldens were made with 3.11, and the
+//! method has not changed since 3.2.
 
-/// A Mersenne Twister (MT19937) in the state in which `random.Random(seed)` leaves it.
+use rand_mt::Mt;
+
+/// The generator of `random.Random(seed)`.
 #[derive(Debug, Clone)]
-pub struct Mt19937 {
-    state: [u32; N],
-    /// The next word to hand out; `N` when the state must be renewed first.
-    at: usize,
-}
-
-const N: usize = 624;
-const M: usize = 397;
+pub struct Mt19937(Mt);
 
 impl Mt19937 {
     /// The generator of `random.Random(seed)`, for any seed from 0 on.
     pub fn seeded(seed: u64) -> Mt19937 {
         // CPython hands over the seed's 32-bit words, lowest first and without leading zeros, but at least one.
         let (low, high) = (seed as u32, (seed >> 32) as u32);
-        match high {
-            0 => Mt19937::from_words(&[low]),
-            _ => Mt19937::from_words(&[low, high]),
-        }
-    }
-
-    /// `init_by_array` of Matsumoto and Nishimura.
-    fn from_words(key: &[u32]) -> Mt19937 {
-        let mut state = [0u32; N];
-        state[0] = 19_650_218;
-        for i in 1..N {
-            state[i] = mixed(state[i - 1]).wrapping_mul(1_812_433_253).wrapping_add(i as u32);
-        }
-        let mut i = 1;
-        // Position 0 is never mixed, only a copy of the last word while the index goes round.
-        let step = |state: &mut [u32; N], i: &mut usize| {
-            *i += 1;
-            if *i == N {
-                state[0] = state[N - 1];
-                *i = 1;
-            }
-        };
-        for k in 0..N.max(key.len()) {
-            let (j, word) = (k % key.len(), key[k % key.len()]);
-            let before = mixed(state[i - 1]).wrapping_mul(1_664_525);
-            state[i] = (state[i] ^ before).wrapping_add(word).wrapping_add(j as u32);
-            step(&mut state, &mut i);
-        }
-        for _ in 1..N {
-            let before = mixed(state[i - 1]).wrapping_mul(1_566_083_941);
-            state[i] = (state[i] ^ before).wrapping_sub(i as u32);
-            step(&mut state, &mut i);
-        }
-        state[0] = 0x8000_0000;
-        Mt19937 { state, at: N }
-    }
-
-    /// The 624 words of the state, as `getstate()` shows them.
-    pub fn state(&self) -> &[u32] {
-        &self.state
-    }
-
-    /// The next 32 bits.
-    pub fn next_u32(&mut self) -> u32 {
-        if self.at == N {
-            self.renew();
-        }
-        let mut y = self.state[self.at];
-        self.at += 1;
-        y ^= y >> 11;
-        y ^= (y << 7) & 0x9d2c_5680;
-        y ^= (y << 15) & 0xefc6_0000;
-        y ^ (y >> 18)
-    }
-
-    fn renew(&mut self) {
-        for i in 0..N {
-            let y = (self.state[i] & 0x8000_0000) | (self.state[(i + 1) % N] & 0x7fff_ffff);
-            let odd = if y & 1 == 1 { 0x9908_b0df } else { 0 };
-            self.state[i] = self.state[(i + M) % N] ^ (y >> 1) ^ odd;
-        }
-        self.at = 0;
+        Mt19937(match high {
+            0 => Mt::new_with_key([low]),
+            _ => Mt::new_with_key([low, high]),
+        })
     }
 
     /// `getrandbits(k)`, for 1 to 32 bits: the *upper* bits of a word.
     pub fn bits(&mut self, k: u32) -> u32 {
         debug_assert!((1..=32).contains(&k));
-        self.next_u32() >> (32 - k)
+        self.0.next_u32() >> (32 - k)
     }
 
     /// A number below `n`, which is at least 1: draws as many bits as `n` has until they are few enough.
@@ -131,10 +69,6 @@ impl Mt19937 {
     }
 }
 
-fn mixed(word: u32) -> u32 {
-    word ^ (word >> 30)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,10 +78,10 @@ mod tests {
     #[test]
     fn the_words_of_a_small_and_of_a_long_seed() {
         let mut random = Mt19937::seeded(7);
-        assert_eq!([(); 4].map(|()| random.next_u32()), [1_390_851_128, 4_071_050_724, 647_892_279, 1_695_753_998]);
+        assert_eq!([(); 4].map(|()| random.bits(32)), [1_390_851_128, 4_071_050_724, 647_892_279, 1_695_753_998]);
         // 2^40 + 5 has two words.
         let mut random = Mt19937::seeded((1 << 40) + 5);
-        assert_eq!([(); 3].map(|()| random.next_u32()), [2_166_296_868, 2_220_160_828, 1_153_647_273]);
+        assert_eq!([(); 3].map(|()| random.bits(32)), [2_166_296_868, 2_220_160_828, 1_153_647_273]);
         assert_eq!(random.sample(200, 6), Some(vec![169, 7, 135, 194, 11, 42]));
     }
 

@@ -5,10 +5,10 @@ mod trajectories;
 
 use crate::fail::{Done, Fail};
 use crate::output::ForceArgs;
-use crate::provenance::provenance;
 use anyhow::Context;
+use cofill::Layers;
+use cofill_engine::{Engine, RunOptions, provenance};
 use cofill_eval::diagnose::report::{self, Folder, Report};
-use cofill_model::Checkpoint;
 use cofill_report::bootstrap::Bootstrap;
 use serde_json::{Map, Value, json};
 use std::io::Write;
@@ -40,9 +40,6 @@ pub(crate) fn run(args: &Args) -> Done {
 /// Where answers go, and how sure they are.
 #[derive(clap::Args)]
 struct OutputArgs {
-    /// The root of all randomness.
-    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
-    seed: u64,
     /// Resamples of the bootstrap.
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     resamples: u32,
@@ -57,17 +54,17 @@ struct OutputArgs {
 }
 
 impl OutputArgs {
-    fn bootstrap(&self) -> Bootstrap {
-        Bootstrap { resamples: self.resamples as usize, seed: self.seed }
+    fn bootstrap(&self, seed: u64) -> Bootstrap {
+        Bootstrap { resamples: self.resamples as usize, seed }
     }
 
     /// Begins the raw file, before anything is measured: a folder that cannot be written is not worth an hour.
-    fn folder(&self, name: &str, mut what: Map<String, Value>) -> Done<Option<Folder>> {
+    fn folder(&self, name: &str, seed: u64, mut what: Map<String, Value>) -> Done<Option<Folder>> {
         let Some(path) = &self.out else { return Ok(None) };
         what.insert("diagnostic".into(), json!(name));
-        what.insert("seed".into(), json!(self.seed));
+        what.insert("seed".into(), json!(seed));
         what.insert("resamples".into(), json!(self.resamples));
-        let folder = Folder::create(path, name, &what, &provenance(), self.force.existing());
+        let folder = Folder::create(path, name, &what, &provenance(env!("COFILL_COMMIT")), self.force.existing());
         folder.map(Some).map_err(refused)
     }
 
@@ -104,12 +101,48 @@ fn short_names(models: &[String]) -> Vec<String> {
     (0..models.len()).map(|i| if distinct(i) { short[i].clone() } else { models[i].clone() }).collect()
 }
 
+/// A model that is measured, and what its tables call it.
+struct Subject {
+    name: String,
+    engine: Engine,
+}
+
+impl Subject {
+    /// Opens every model that was named.
+    fn open_all(models: &[String], options: &RunOptions, layer: Layers) -> Done<Vec<Subject>> {
+        let mut subjects = Vec::with_capacity(models.len());
+        for (model, name) in models.iter().zip(short_names(models)) {
+            let engine = Engine::of_checkpoint(Engine::checkpoint_at(Path::new(model))?, options)?;
+            if let Some(weights) = engine.weights() {
+                layer.resolve(weights.config().layers)?;
+            }
+            subjects.push(Subject { name, engine });
+        }
+        Ok(subjects)
+    }
+}
+
 /// Models by name and checksum.
-fn fingerprints(models: &[String]) -> Done<Value> {
-    let one = |model: &String| -> Done<(String, Value)> {
-        Ok((model.clone(), json!(Checkpoint::open(Path::new(model))?.fingerprint()?)))
+fn fingerprints(models: &[String], subjects: &[Subject]) -> Done<Value> {
+    let one = |(model, subject): (&String, &Subject)| -> Done<(String, Value)> {
+        Ok((model.clone(), json!(subject.engine.fingerprint()?)))
     };
-    Ok(Value::Object(models.iter().map(one).collect::<Done<_>>()?))
+    Ok(Value::Object(models.iter().zip(subjects).map(one).collect::<Done<_>>()?))
+}
+
+/// Refuses options of a run that no diagnostic has: it decodes whole canvases to their end, and reads no text.
+fn refuse(options: &RunOptions) -> Done<()> {
+    let given = [
+        ("--block", options.block.is_some()),
+        ("--max-nfe", options.max_nfe.is_some()),
+        ("--stop", !options.stop.is_empty()),
+    ];
+    match given.iter().find(|(_, given)| *given) {
+        Some((flag, _)) => Err(Fail::request(format!(
+            "{flag} is not for diagnostics, which decode the whole canvas to its end and read no text; leave it out"
+        ))),
+        None => Ok(options.check()?),
+    }
 }
 
 /// The text of a file that an argument names.

@@ -1,21 +1,18 @@
 //! `cofill eval`: score a model and a sampler on a task.
 
 use crate::fail::{Done, Fail, warning_line};
-use crate::judges::{self, JudgeArgs};
-use crate::model::{DEFAULT, KeepArgs, NAMES, checkpoint};
+use crate::judges;
 use crate::output::ForceArgs;
 use crate::progress::Progress;
-use crate::setup::{Asked, Ready, Settled};
-use cofill::SamplerSpec;
-use cofill_eval::recipe::Point;
+use crate::signals;
+use cofill_engine::{RunSpec, provenance};
+use cofill_eval::open::Evaluation;
+use cofill_eval::spec::{EvalSpec, JudgeOptions, TaskOptions};
 use cofill_report::output::{self, Existing};
 use cofill_report::results::{self, Header, Results, Totals};
 use cofill_tasks::TaskName;
-use cofill_tasks::mini::Split;
-use cofill_tasks::wrapper::Wrapper;
 use serde_json::json;
 use std::io::Write;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 /// Score a model and a sampler on a task.
@@ -27,55 +24,18 @@ pub(crate) struct Args {
     /// chain, sums, code, sudoku, predicates, gsm8k, gsm8k_cot, math500, humaneval or mbpp.
     #[arg(long)]
     task: TaskName,
-    /// The model.
-    #[arg(short, long, default_value = DEFAULT, help = format!("The model: {NAMES}"))]
-    model: String,
     #[command(flatten)]
-    keep: KeepArgs,
-    /// Which positions are committed together; `cofill samplers` lists the forms.
-    #[arg(short, long, value_name = "SPEC", default_value = "topk:1")]
-    sampler: SamplerSpec,
-    /// How many questions (default: 500 of a mini task, all of a benchmark).
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    limit: Option<u32>,
-    /// Positions to generate (default: the paper's, and what a mini task needs).
-    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    length: Option<u32>,
-    /// Decode blocks of N positions from left to right (default: no blocks).
-    #[arg(long, value_name = "N")]
-    block: Option<usize>,
-    /// 0 proposes the likeliest token, more draws at random.
-    #[arg(long, value_name = "T", default_value_t = 0.0, allow_negative_numbers = true)]
-    temperature: f64,
-    /// The root of all randomness.
-    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
-    seed: u64,
-    /// Questions decoded together (default: 16 for narrow models, 1 for others).
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    batch: Option<u32>,
-    /// Of a mini task: train, validation or test. They share no prompt.
-    #[arg(long, default_value = "test")]
-    split: Split,
-    /// Of a mini task: which prompts of the split.
-    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
-    corpus_seed: u64,
+    run: RunSpec,
+    #[command(flatten)]
+    questions: TaskOptions,
+    #[command(flatten)]
+    judges: JudgeOptions,
     /// Of a benchmark: the folder with its files; `cofill data check` says what belongs there.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Of a benchmark: few-shot examples (default: the paper's).
-    #[arg(long, value_name = "N")]
-    shots: Option<usize>,
-    /// Of gsm8k: draw few-shot examples as the harness does on N processes.
-    #[arg(long, value_name = "N", default_value = "1")]
-    ranks: NonZeroUsize,
-    /// Of a benchmark: plain, llada or dream, whose treatment of special tokens is followed (default: that of the model's family).
-    #[arg(long)]
-    wrapper: Option<Wrapper>,
     /// Begin every prompt with the tokenizer's beginning-of-text token (default: only with --wrapper dream, as Dream's scripts do).
     #[arg(long, value_name = "BOOL")]
     bos: Option<bool>,
-    #[command(flatten)]
-    judges: JudgeArgs,
     /// Write what was run to FILE, then a line per question: tokens, text, scores, forwards, seconds.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -90,22 +50,19 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Done {
-    let point = args.point();
     if let (Some(path), false) = (&args.out, args.resume) {
         // Before a model is loaded and hashed.
         check(path, args.force.existing())?;
     }
-    let asked = Asked::open(&point)?;
-    let mut ready = Ready::load(&point)?;
-    let settled = Settled::new(&point, &asked, &ready.about())?;
-    asked.warn();
-    let docs = asked.docs(&point);
+    signals::end_programs_first()?;
+    let mut evaluation = Evaluation::open(&args.spec())?;
+    evaluation.warnings().iter().for_each(|warning| warning_line(warning));
+    let docs = evaluation.docs();
     let mut totals = Totals::default();
     let mut out = match &args.out {
         None => None,
         Some(path) => {
-            let header = settled.header(&checkpoint(&point.place())?.fingerprint()?);
-            let (results, done) = open(path, args, &header)?;
+            let (results, done) = open(path, args, &evaluation.header(&provenance(env!("COFILL_COMMIT"))))?;
             // Of a file that was made with a higher limit, the score of this one.
             done.iter().take(docs).for_each(|record| totals.add(record));
             Some(results)
@@ -113,52 +70,31 @@ pub(crate) fn run(args: &Args) -> Done {
     };
     let progress = Progress::scoring(docs);
     progress.score(&totals);
-    let batch = ready.batch(&point);
-    asked.lend(settled.wrapper, |task| {
-        while totals.n < docs {
-            let records = ready.ask(task, &settled.settings, totals.n..docs.min(totals.n + batch))?;
-            for record in &records {
-                if let Some(out) = &mut out {
-                    out.append(record).map_err(|error| Fail::Run(error.into()))?;
-                }
-                totals.add(record);
+    while totals.n < docs {
+        for record in evaluation.next(totals.n)? {
+            if let Some(out) = &mut out {
+                out.append(&record).map_err(|error| Fail::Run(error.into()))?;
             }
-            progress.score(&totals);
+            judges::warn(record.doc_id, record.judge_failure());
+            totals.add(&record);
         }
-        Ok(())
-    })?;
+        progress.score(&totals);
+    }
     drop(progress);
     report(args, &totals)
 }
 
 impl Args {
-    /// What was typed, as an operating point.
-    fn point(&self) -> Point {
-        let judges = &self.judges;
-        Point {
-            task: self.task,
-            model: self.model.clone(),
-            sampler: self.sampler.clone(),
-            length: self.length.map(|length| length as usize),
-            limit: self.limit.map(|limit| limit as usize),
-            block: self.block,
-            temperature: self.temperature,
-            seed: self.seed,
-            split: self.split,
-            corpus_seed: self.corpus_seed,
-            shots: self.shots,
-            ranks: self.ranks,
-            wrapper: self.wrapper,
-            bos: self.bos,
-            math: judges.math(),
-            python: judges.python.clone(),
-            unsafe_exec: judges.unsafe_exec,
-            dtype: self.keep.dtype(),
-            device: self.keep.device(),
-            batch: self.batch.map(|batch| batch as usize),
-            models: None,
-            data: self.data.clone(),
-        }
+    /// What was typed, as one score.
+    fn spec(&self) -> EvalSpec {
+        let RunSpec { model, sampler, options, .. } = &self.run;
+        let mut spec = EvalSpec::new(self.task, model, sampler.clone());
+        spec.run = options.clone();
+        spec.run.bos = self.bos;
+        spec.questions = self.questions.clone();
+        spec.judges = self.judges.clone();
+        spec.data = self.data.clone();
+        spec
     }
 }
 
@@ -195,8 +131,8 @@ fn report(args: &Args, totals: &Totals) -> Done {
     if args.json {
         let answer = json!({
             "task": args.task.name(),
-            "model": args.model,
-            "sampler": args.sampler,
+            "model": args.run.model,
+            "sampler": args.run.sampler,
             "n": totals.n,
             "score": score,
             "standard_error": error,
@@ -218,7 +154,7 @@ fn report(args: &Args, totals: &Totals) -> Done {
         stdout,
         "{}  {}  {} of {}  nfe {:.2}, {:.2} tokens per forward",
         args.task.name(),
-        args.sampler,
+        args.run.sampler,
         percent(score, error),
         totals.n,
         totals.mean_nfe(),

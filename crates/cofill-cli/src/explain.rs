@@ -2,14 +2,13 @@
 
 mod html;
 
-use crate::answer::Reading;
 use crate::canvas::CanvasArgs;
-use crate::fail::Done;
-use crate::model::{DEFAULT, KeepArgs, Model, NAMES, spelling};
+use crate::fail::{Done, warning_line};
 use crate::output::{ForceArgs, failed, refused};
-use crate::show::{Spelling, count};
+use crate::show::{Spelling, count, spelling};
 use anstyle::{AnsiColor, Style};
-use cofill::{Canvas, SamplerSpec, Schedule, TokenId};
+use cofill::{Canvas, TokenId};
+use cofill_engine::{Engine, RunSpec};
 use cofill_eval::diagnose::explain::{Deferred, Explained, Explanation, explain};
 use cofill_model::printable;
 use cofill_report::output::{self, Output};
@@ -26,17 +25,8 @@ use std::process::ExitCode;
 pub(crate) struct Args {
     #[command(flatten)]
     canvas: CanvasArgs,
-    /// The model.
-    #[arg(short, long, default_value = DEFAULT, help = format!("The model: {NAMES}"))]
-    model: String,
     #[command(flatten)]
-    keep: KeepArgs,
-    /// A sampler with +ad: topk, fast, threshold or eb in any form.
-    #[arg(short, long, value_name = "SPEC", default_value = "topk:8+ad")]
-    sampler: SamplerSpec,
-    /// Decode blocks of N positions from left to right (default: no blocks).
-    #[arg(long, value_name = "N")]
-    block: Option<usize>,
+    run: RunSpec,
     /// Also write a page for a browser; it needs nothing but itself.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -52,23 +42,22 @@ pub(crate) fn run(args: &Args) -> Done {
         // Before a model is loaded.
         output::check(path, args.force.existing()).map_err(refused("--html"))?;
     }
-    let mut model = Model::load(&args.model, &args.keep)?;
-    let question = args.canvas.question(&model);
-    let canvas = args.canvas.build(&mut model, question.as_ref())?;
-    let schedule = args.block.map_or(Schedule::Full, |len| Schedule::Blocks { len });
-    let explanation = explain(model.denoiser(), &canvas, &args.sampler, schedule)?;
+    let RunSpec { model, sampler, options, .. } = &args.run;
+    let mut engine = Engine::open(model, options)?;
+    let (input, options) = args.canvas.input(&engine, options)?;
+    let prepared = engine.prepare(&input, sampler, &options)?;
+    prepared.warnings.iter().for_each(|warning| warning_line(warning));
+    let (canvas, question) = (prepared.start, prepared.question);
+    let proposal = options.proposal(engine.ends());
+    let explanation = explain(engine.denoiser(), &canvas, sampler, options.schedule(), &proposal)?;
     let read = |tokens: &[TokenId]| -> Done<Ending> {
-        let mut filled = canvas.clone();
-        for position in canvas.masked() {
-            filled.commit(position, tokens[position])?;
-        }
-        let text = Reading::of(&model, &canvas, &filled, &[])?.text;
+        let text = engine.read_tokens(&canvas, tokens, &options.stop)?;
         let verdict = question.as_ref().map(|question| question.judge(&text).line());
         Ok(Ending { text, verdict })
     };
     let story = Story {
-        model: &model,
-        spelling: spelling(&args.model),
+        engine: &engine,
+        spelling: spelling(model),
         canvas: &canvas,
         with: read(&explanation.end)?,
         without: read(&explanation.plain_end)?,
@@ -106,7 +95,7 @@ enum Mark {
 
 /// Everything there is to tell, in words.
 struct Story<'a> {
-    model: &'a Model,
+    engine: &'a Engine,
     spelling: Spelling,
     canvas: &'a Canvas,
     explanation: &'a Explanation,
@@ -125,7 +114,7 @@ impl Story<'_> {
     fn piece(&self, token: TokenId) -> String {
         match token == self.canvas.mask_id() {
             true => MASK.into(),
-            false => printable(&self.model.piece(token).replace('\n', BREAK).replace(END.0, END.1)).into_owned(),
+            false => printable(&self.engine.piece(token).replace('\n', BREAK).replace(END.0, END.1)).into_owned(),
         }
     }
 
@@ -133,7 +122,7 @@ impl Story<'_> {
     fn shown_from(&self) -> usize {
         let first = self.canvas.masked().next().unwrap_or(0);
         let tokens = &self.canvas.tokens()[..first];
-        tokens.iter().rposition(|&token| self.model.piece(token).ends_with('\n')).map_or(0, |at| at + 1)
+        tokens.iter().rposition(|&token| self.engine.piece(token).ends_with('\n')).map_or(0, |at| at + 1)
     }
 
     /// `2 of 16 steps deferred somebody ...`

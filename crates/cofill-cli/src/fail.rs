@@ -113,6 +113,52 @@ impl From<cofill_model::Error> for Fail {
     }
 }
 
+/// An engine's own errors are of the request; of what it passes on, those below decide. What a flag could change is said here: the
+/// library does not know flags.
+impl From<cofill_engine::Error> for Fail {
+    fn from(error: cofill_engine::Error) -> Fail {
+        use cofill_engine::Error;
+        let remedy = match &error {
+            Error::NoTokenizer { .. } => "give token ids with --tokens or --prompt-tokens",
+            Error::NoBos { .. } => "leave out --bos, or give the token that you mean first in --prompt-tokens",
+            Error::NotForTheToy { .. } => "leave it out, or name another model with --model",
+            Error::MaskInPrompt { .. } => "--tokens takes M for a mask",
+            Error::ChatWithoutPrompt => "leave out --chat, or write a prompt behind the command",
+            Error::UnknownModel { .. } => return Fail::Request(anyhow::Error::new(error).context("--model")),
+            Error::BadGap { .. } | Error::NoGap => {
+                return Fail::Request(anyhow::Error::new(error).context("--template"));
+            }
+            _ => "",
+        };
+        match error {
+            Error::Model(error) => error.into(),
+            Error::Decode(error) => error.into(),
+            error if remedy.is_empty() => Fail::Request(error.into()),
+            error => Fail::request(format!("{error}; {remedy}")),
+        }
+    }
+}
+
+/// The same for scores and sweeps.
+impl From<cofill_eval::open::Error> for Fail {
+    fn from(error: cofill_eval::open::Error) -> Fail {
+        use cofill_eval::open::Error;
+        let with = |remedy: &str| Fail::request(format!("{error}; {remedy}"));
+        match error {
+            Error::TooMany { .. } => with("lower --limit"),
+            Error::NoData { .. } => with("add --data DIR, `cofill data check DIR` says which"),
+            Error::NoBos { .. } => with("give --bos false"),
+            Error::NotForInfill { option, .. } => with(&format!("leave out --{option}")),
+            Error::Engine(error) => error.into(),
+            Error::Options(error) => error.into(),
+            Error::Run(cofill_eval::run::Error::Decode(error)) => error.into(),
+            Error::Sweep(error) => error.into(),
+            Error::Point { name, source } => Fail::from(*source).about(&format!("point `{name}`")),
+            error => Fail::Request(error.into()),
+        }
+    }
+}
+
 /// Files, tasks and numbers are the user's.
 impl From<cofill_tasks::benchmarks::Error> for Fail {
     fn from(error: cofill_tasks::benchmarks::Error) -> Fail {

@@ -2,33 +2,30 @@
 //!
 //! stdout is the answer, stderr the rest. Exit codes: 0 it worked, 1 the run failed (or two traces differ, or a model deviates, or data is missing), 2 the request was wrong.
 
-mod answer;
 mod bench;
 mod canvas;
 mod data;
 mod diagnose;
 mod eval;
+mod examples;
 mod explain;
 mod fail;
 mod generate;
 mod judges;
+mod load_args;
 mod mini;
-mod model;
 mod models;
 mod output;
 mod probe;
 mod progress;
 mod prompts;
-mod provenance;
 mod report;
 mod samplers;
 mod score;
 mod select;
-mod setup;
 mod show;
 mod signals;
 mod sweep;
-mod tiny;
 mod trace;
 
 use clap::{Parser, Subcommand};
@@ -38,7 +35,7 @@ use std::process::ExitCode;
 ///
 /// cofill runs masked diffusion language models and their samplers: ADAS, the samplers it improves, and its rivals.
 #[derive(Parser)]
-#[command(name = "cofill", version, arg_required_else_help = true, max_term_width = 100, after_help = tiny::TRY)]
+#[command(name = "cofill", version, arg_required_else_help = true, max_term_width = 100, after_help = examples::TRY)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -55,7 +52,7 @@ enum Command {
     Explain(Box<explain::Args>),
     Diagnose(Box<diagnose::Args>),
     Bench(bench::Args),
-    Eval(eval::Args),
+    Eval(Box<eval::Args>),
     Sweep(sweep::Args),
     Prompts(prompts::Args),
     Score(score::Args),

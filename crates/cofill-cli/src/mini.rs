@@ -1,7 +1,7 @@
 //! `cofill mini`: the mini tasks as text, for training and for judging answers from elsewhere.
 
 use crate::fail::{Done, Fail};
-use crate::tiny::Judged;
+use cofill_engine::Judged;
 use cofill_tasks::mini::{Error, Example, Mini, Split};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufWriter, Write};

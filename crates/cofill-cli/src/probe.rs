@@ -1,10 +1,10 @@
 //! `cofill probe`: one forward pass, printed.
 
-use crate::canvas::parse_ids;
 use crate::fail::{Done, Fail};
-use crate::model::{DEFAULT, KeepArgs, Model, NAMES};
+use crate::load_args::ModelArgs;
 use anyhow::Context;
 use cofill::{Layers, Proposal, Query, TokenId};
+use cofill_engine::parse_tokens;
 use cofill_model::printable;
 use serde::Serialize;
 use std::io::Write;
@@ -13,11 +13,8 @@ use std::process::ExitCode;
 /// Run the model once and print what it says: token, confidence, entropy, attention.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The model.
-    #[arg(short, long, default_value = DEFAULT, help = format!("The model: {NAMES}"))]
-    model: String,
     #[command(flatten)]
-    keep: KeepArgs,
+    model: ModelArgs,
     /// The canvas, as token ids with M for a mask: 25,59,M,M,87.
     #[arg(long, value_name = "IDS")]
     tokens: String,
@@ -63,9 +60,10 @@ struct RowAnswer {
 }
 
 pub(crate) fn run(args: &Args) -> Done {
-    let mut model = Model::load(&args.model, &args.keep)?;
+    let mut model = args.model.open()?;
     let mask_id = model.mask_id();
-    let tokens = parse_ids("--tokens", &args.tokens, Some(mask_id))?;
+    let tokens =
+        parse_tokens(&args.tokens, Some(mask_id)).map_err(|error| Fail::request(format!("--tokens: {error}")))?;
     model.fit(tokens.len())?;
     let asked = |&position: &usize| matches!(args.rows, Rows::All) || tokens[position] == mask_id;
     let rows: Vec<usize> = (0..tokens.len()).filter(asked).collect();

@@ -1,10 +1,13 @@
 //! `cofill score`: the scores of any engine's answers to a benchmark.
 
 use crate::fail::{Done, Fail, warning_line};
-use crate::judges::{self, JudgeArgs};
+use crate::judges;
 use crate::show::count;
+use crate::signals;
 use anyhow::Context;
 use cofill_eval::judges::JudgeSet;
+use cofill_eval::open::scoring;
+use cofill_eval::spec::JudgeOptions;
 use cofill_report::results::{filters, notes};
 use cofill_tasks::benchmarks::{Benchmark, Loaded, Mean, Scored, Tally};
 use cofill_tasks::data::{json_problem, without_lone_surrogates};
@@ -42,7 +45,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TEXT")]
     special: Vec<String>,
     #[command(flatten)]
-    judges: JudgeArgs,
+    judges: JudgeOptions,
     /// Answer with JSONL: a line per answer, then the summary.
     #[arg(long)]
     json: bool,
@@ -61,9 +64,11 @@ pub(crate) fn run(args: &Args) -> Done {
         let wrapper = args.wrapper;
         return Err(Fail::request(format!("--wrapper {wrapper} needs the texts of special tokens; add --special")));
     }
+    signals::end_programs_first()?;
     let task = args.task.load(&args.data)?;
     let predictions = predictions(&args.predictions, &task)?;
-    let made = args.judges.start(args.task)?;
+    let made =
+        JudgeSet::start(args.task, &args.judges).map_err(|error| Fail::from(cofill_eval::open::Error::from(error)))?;
     task.warnings().iter().for_each(|warning| warning_line(warning));
     let specials = SpecialTexts(args.special.clone());
     let mut out = std::io::stdout().lock();
@@ -131,29 +136,13 @@ fn line(prediction: &Prediction, scored: &Scored) -> Value {
 }
 
 fn summary(args: &Args, task: &Loaded, made: &JudgeSet, tally: &Tally, unjudged: usize) -> Value {
-    let mut summary = how(task, args.wrapper, made);
+    let mut summary = scoring(task, args.wrapper, made);
     summary.insert("task".into(), json!(args.task.name()));
     summary.insert("n".into(), json!(tally.means().first().map_or(0, |mean| mean.n)));
     summary.insert("unjudged".into(), json!(unjudged));
     summary.insert("filters".into(), tally.json());
     summary.insert("version".into(), json!(env!("CARGO_PKG_VERSION")));
     Value::Object(summary)
-}
-
-/// What decides a score, beside the answers.
-pub(crate) fn how(task: &Loaded, wrapper: Wrapper, made: &JudgeSet) -> Map<String, Value> {
-    let data = task.sources().iter().map(|source| {
-        json!({"file": source.file.name, "rows": source.rows, "sha256": source.sha256, "known": source.is_known()})
-    });
-    let fields = [
-        ("wrapper", json!(wrapper.name())),
-        ("until", json!(task.bench().until())),
-        ("equivalence", json!(made.equivalence.as_ref().map(|judge| judge.name()))),
-        ("execution", json!(made.execute.as_ref().map(|judge| judge.describe()))),
-        ("data", data.collect()),
-        ("warnings", json!(task.warnings())),
-    ];
-    fields.map(|(name, value)| (name.into(), value)).into_iter().collect()
 }
 
 fn table(args: &Args, means: &[Mean]) -> String {

@@ -39,6 +39,11 @@ pub(crate) enum Spelling {
     Pieces,
 }
 
+/// How the tokens of the model called so make a text.
+pub(crate) fn spelling(model: &str) -> Spelling {
+    if model == cofill_engine::TOY { Spelling::Words } else { Spelling::Pieces }
+}
+
 /// A line break inside a line.
 const BREAK: &str = "⏎";
 

@@ -5,7 +5,6 @@
 mod merge;
 mod plan;
 mod run;
-mod runner;
 mod shard;
 mod slurm;
 mod submit;

@@ -1,8 +1,7 @@
 //! `cofill trace`: look at what a decode did, without the model.
 
 use crate::fail::{Done, Fail};
-use crate::model::spelling;
-use crate::show::{Show, Spelling, count};
+use crate::show::{Show, Spelling, count, spelling};
 use anyhow::Context;
 use cofill::Trace;
 use cofill::trace_diff::{diff, settings};

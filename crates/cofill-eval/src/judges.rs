@@ -2,11 +2,11 @@
 //!
 //! Tasks name what they need as traits, the crates that can do it know nothing of tasks; here they meet.
 
+use crate::spec::JudgeOptions;
 use cofill_math::{Sympy, SympyError};
 use cofill_sandbox::{Options, Sandbox};
 use cofill_tasks::benchmarks::Benchmark;
 use cofill_tasks::judge::{Equivalence, Execute, Execution, Judges, Math};
-use std::path::Path;
 use std::time::Duration;
 
 /// The judges that a task needs.
@@ -30,15 +30,16 @@ pub enum Error {
 }
 
 impl JudgeSet {
-    /// Starts the judges of `task`. `python` runs sympy and generated programs.
-    pub fn start(task: Benchmark, math: Math, python: &Path, unsafe_exec: bool) -> Result<JudgeSet, Error> {
+    /// Starts the judges of `task`.
+    pub fn start(task: Benchmark, options: &JudgeOptions) -> Result<JudgeSet, Error> {
+        let JudgeOptions { math, python, unsafe_exec } = options;
         let mut judges = JudgeSet::default();
-        match (task, math) {
+        match (task, *math) {
             (Benchmark::Gsm8k | Benchmark::Gsm8kCot, _) => {}
             (Benchmark::Math500, Math::Native) => judges.equivalence = Some(Box::new(NativeMath)),
             (Benchmark::Math500, Math::Sympy) => judges.equivalence = Some(Box::new(SympyMath(Sympy::start(python)?))),
             (Benchmark::Humaneval | Benchmark::Mbpp, _) => {
-                let options = Options { unsafe_exec, ..Options::default() };
+                let options = Options { unsafe_exec: *unsafe_exec, ..Options::default() };
                 judges.execute = Some(Box::new(Caged(Sandbox::new(python, options)?)));
             }
         }
@@ -101,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_task_gets_the_judges_it_needs_and_no_others() {
-        let judges = |task| JudgeSet::start(task, Math::Native, Path::new("python3"), false).unwrap();
+        let judges = |task| JudgeSet::start(task, &JudgeOptions::default()).unwrap();
         let math = judges(Benchmark::Math500);
         let equivalence = math.judges().equivalence.unwrap();
         assert_eq!((equivalence.name().as_str(), equivalence.is_equiv("1", "2/2")), ("native", Ok(true)));

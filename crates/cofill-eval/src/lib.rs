@@ -1,12 +1,15 @@
 //! Tasks put to models: runs, recipes, sweeps and diagnostics.
 //!
-//! [`run`] asks a model the questions of a task and scores the answers with the judges of [`judges`]. A [`recipe`] names many
-//! such runs, and [`sweep`] does them with any number of workers.
+//! An [`EvalSpec`](spec::EvalSpec) is everything one score can be told. [`open`] opens its task and decides its defaults, [`run`] asks a
+//! model the questions and scores the answers with the judges of [`judges`]. A [`recipe`] names many such scores, and [`sweep`]
+//! makes them with any number of workers.
 //!
 //! [`diagnose`] tests what ADAS believes: that attention among masked positions tells what revealing one does to another.
 
 pub mod diagnose;
 pub mod judges;
+pub mod open;
 pub mod recipe;
 pub mod run;
+pub mod spec;
 pub mod sweep;

@@ -11,27 +11,27 @@
 //! ```
 //!
 //! Each `[[sweep]]` is a product, models x tasks x samplers x lengths, and a recipe is the union of its sweeps, in their order: a point
-//! that several of them name is run once. Everything else a section may say is what `cofill eval` has an option for.
+//! that several of them name is run once. Everything else a section may say is an option of [`RunOptions`], [`TaskOptions`] or
+//! [`JudgeOptions`], by the same name.
 //!
-//! A recipe says what to run, never where: folders of models and data are the machine's matter ([`Point::place`]). A word that
+//! A recipe says what to run, never where: folders of models and data are the machine's matter ([`EvalSpec::place`]). A word that
 //! nobody knows is an error with its line, because a misspelt key would otherwise be a silent default.
 
 mod grid;
-mod point;
 
-pub use point::Point;
-
-use cofill::SamplerSpec;
+use crate::spec::{EvalSpec, JudgeOptions, TaskOptions};
+use cofill::{Registry, SamplerSpec};
+use cofill_engine::RunOptions;
 use cofill_tasks::TaskName;
-use cofill_tasks::judge::Math;
-use cofill_tasks::mini::Split;
-use cofill_tasks::wrapper::Wrapper;
-use serde::{Deserialize, Deserializer};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
 /// A recipe that was understood.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,7 +41,7 @@ pub struct Recipe {
     /// What it shows.
     pub about: String,
     /// Its operating points, each once, in order.
-    pub points: Vec<Point>,
+    pub points: Vec<EvalSpec>,
 }
 
 /// How a recipe can be refused.
@@ -80,18 +80,29 @@ pub enum Error {
 }
 
 impl Recipe {
-    /// Reads a file.
+    /// Reads a file whose samplers are ours.
     pub fn read(path: &Path) -> Result<Recipe, Error> {
+        Recipe::read_with(path, Registry::stock())
+    }
+
+    /// Reads a file whose samplers are those of `registry`.
+    pub fn read_with(path: &Path, registry: &Registry) -> Result<Recipe, Error> {
         let text = std::fs::read_to_string(path).map_err(|source| Error::Io { path: path.into(), source })?;
-        Recipe::parse(path, &text)
+        Recipe::parse(path, &text, registry)
     }
 
     /// Reads a text; `path` is where it stood.
-    pub fn parse(path: &Path, text: &str) -> Result<Recipe, Error> {
-        let file: File = toml::from_str(text).map_err(|error| wrong_line(path, text, &error))?;
-        let mut points: Vec<Point> = Vec::new();
-        for (section, i) in file.sweep.iter().zip(1..) {
-            let found = section.points();
+    pub fn parse(path: &Path, text: &str, registry: &Registry) -> Result<Recipe, Error> {
+        let wrong =
+            |error: toml::de::Error| wrong_line(path, text, error.span().map_or(0, |span| span.start), error.message());
+        let mut top = DeTable::parse(text).map_err(wrong)?;
+        let sections = top.get_mut().remove("sweep");
+        let Top { about } = Top::deserialize(toml::Deserializer::from(top)).map_err(wrong)?;
+        let mut points: Vec<EvalSpec> = Vec::new();
+        for (table, i) in tables(sections).map_err(|at| wrong_line(path, text, at, NOT_TABLES))?.into_iter().zip(1..) {
+            let section = Section::read(table).map_err(wrong)?;
+            let samplers = section.samplers(registry).map_err(|(at, problem)| wrong_line(path, text, at, &problem))?;
+            let found = section.points(&samplers);
             let found = found.map_err(|problem| Error::Section { path: path.into(), section: i, problem })?;
             for point in found {
                 if !points.contains(&point) {
@@ -104,89 +115,98 @@ impl Recipe {
             return Err(Error::Section { path: path.into(), section: 1, problem });
         }
         let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-        Ok(Recipe { name: name.unwrap_or_default(), about: file.about, points })
+        Ok(Recipe { name: name.unwrap_or_default(), about, points })
     }
 }
 
-/// The file as it is written.
+/// What a file says beside its sweeps.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct Top {
     about: String,
-    #[serde(default)]
-    sweep: Vec<Section>,
 }
 
-/// A `[[sweep]]` as it is written. What is left out is what `cofill eval` does without the option.
+type Table<'t> = Spanned<DeTable<'t>>;
+
+const NOT_TABLES: &str = "expected tables; write [[sweep]]";
+
+/// The tables of an array of tables, or where something else is.
+fn tables(value: Option<Spanned<DeValue<'_>>>) -> Result<Vec<Table<'_>>, usize> {
+    let Some(value) = value else { return Ok(Vec::new()) };
+    let at = value.span().start;
+    let DeValue::Array(items) = value.into_inner() else { return Err(at) };
+    let mut tables = Vec::new();
+    for item in items {
+        let span = item.span();
+        let DeValue::Table(table) = item.into_inner() else { return Err(span.start) };
+        tables.push(Spanned::new(span, table));
+    }
+    Ok(tables)
+}
+
+/// A `[[sweep]]`: the lists that make a product, and the options that all of its points share.
+struct Section {
+    lists: Lists,
+    run: RunOptions,
+    questions: TaskOptions,
+    judges: JudgeOptions,
+}
+
+/// What a `[[sweep]]` says beside options.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Section {
+struct Lists {
     models: Vec<String>,
     tasks: Vec<Named<TaskName>>,
-    samplers: Vec<Grid>,
+    samplers: Vec<Spanned<String>>,
     #[serde(default)]
     lengths: Vec<NonZeroUsize>,
-    limit: Option<NonZeroUsize>,
     /// By task, where one limit does not fit all.
     #[serde(default)]
     limits: BTreeMap<String, NonZeroUsize>,
-    block: Option<NonZeroUsize>,
-    #[serde(default)]
-    temperature: f64,
-    #[serde(default)]
-    seed: u64,
-    #[serde(default = "test")]
-    split: Named<Split>,
-    #[serde(default)]
-    corpus_seed: u64,
-    shots: Option<usize>,
-    #[serde(default = "one")]
-    ranks: NonZeroUsize,
-    wrapper: Option<Named<Wrapper>>,
-    bos: Option<bool>,
-    #[serde(default)]
-    math: Named<Math>,
-    #[serde(default = "python")]
-    python: PathBuf,
-    #[serde(default)]
-    unsafe_exec: bool,
-    dtype: Option<String>,
-    #[serde(default = "cpu")]
-    device: String,
-    batch: Option<NonZeroUsize>,
-}
-
-fn test() -> Named<Split> {
-    Named(Split::Test)
-}
-
-fn one() -> NonZeroUsize {
-    NonZeroUsize::MIN
-}
-
-fn python() -> PathBuf {
-    "python3".into()
-}
-
-fn cpu() -> String {
-    "cpu".into()
 }
 
 impl Section {
+    /// Deals the keys of a table to whom they belong. What is left belongs to nobody, and is refused with its line.
+    fn read(mut table: Table<'_>) -> Result<Section, toml::de::Error> {
+        Ok(Section {
+            run: options(&mut table)?,
+            questions: options(&mut table)?,
+            judges: options(&mut table)?,
+            lists: Lists::deserialize(toml::Deserializer::from(table))?,
+        })
+    }
+
+    /// The samplers of every entry, or where one is wrong and why.
+    fn samplers(&self, registry: &Registry) -> Result<Vec<SamplerSpec>, (usize, String)> {
+        let mut all = Vec::new();
+        for entry in &self.lists.samplers {
+            let found = grid::samplers(entry.get_ref(), registry);
+            all.extend(found.map_err(|problem| (entry.span().start, problem))?);
+        }
+        Ok(all)
+    }
+
     /// The product.
-    fn points(&self) -> Result<Vec<Point>, String> {
+    fn points(&self, samplers: &[SamplerSpec]) -> Result<Vec<EvalSpec>, String> {
         self.check()?;
-        let samplers: Vec<&SamplerSpec> = self.samplers.iter().flat_map(|grid| &grid.0).collect();
-        let lengths: Vec<Option<usize>> = match self.lengths.is_empty() {
-            true => vec![None],
-            false => self.lengths.iter().map(|length| Some(length.get())).collect(),
+        let Lists { models, tasks, lengths, limits, .. } = &self.lists;
+        let lengths: Vec<Option<usize>> = match lengths.is_empty() {
+            true => vec![self.run.length],
+            false => lengths.iter().map(|length| Some(length.get())).collect(),
         };
-        let mut points = Vec::with_capacity(self.models.len() * self.tasks.len() * samplers.len() * lengths.len());
-        for model in &self.models {
-            for Named(task) in &self.tasks {
-                for sampler in &samplers {
-                    for length in &lengths {
-                        points.push(self.point(model, *task, sampler, *length));
+        let mut points = Vec::with_capacity(models.len() * tasks.len() * samplers.len() * lengths.len());
+        for model in models {
+            for Named(task) in tasks {
+                for sampler in samplers {
+                    for &length in &lengths {
+                        let mut spec = EvalSpec::new(*task, model, sampler.clone());
+                        spec.run = self.run.clone();
+                        spec.run.length = length;
+                        spec.questions = self.questions.clone();
+                        spec.questions.limit = limits.get(task.name()).copied().or(self.questions.limit);
+                        spec.judges = self.judges.clone();
+                        points.push(spec);
                     }
                 }
             }
@@ -194,59 +214,36 @@ impl Section {
         Ok(points)
     }
 
-    fn point(&self, model: &str, task: TaskName, sampler: &SamplerSpec, length: Option<usize>) -> Point {
-        Point {
-            task,
-            model: model.into(),
-            sampler: sampler.clone(),
-            length,
-            limit: self.limits.get(task.name()).copied().or(self.limit).map(NonZeroUsize::get),
-            block: self.block.map(NonZeroUsize::get),
-            temperature: self.temperature,
-            seed: self.seed,
-            split: self.split.0,
-            corpus_seed: self.corpus_seed,
-            shots: self.shots,
-            ranks: self.ranks,
-            wrapper: self.wrapper.as_ref().map(|wrapper| wrapper.0),
-            bos: self.bos,
-            math: self.math.0,
-            python: self.python.clone(),
-            unsafe_exec: self.unsafe_exec,
-            dtype: self.dtype.clone(),
-            device: self.device.clone(),
-            batch: self.batch.map(NonZeroUsize::get),
-            models: None,
-            data: None,
-        }
-    }
-
     fn check(&self) -> Result<(), String> {
-        let lists = [("models", self.models.len()), ("tasks", self.tasks.len()), ("samplers", self.samplers.len())];
+        let Lists { models, tasks, samplers, lengths, limits } = &self.lists;
+        let lists = [("models", models.len()), ("tasks", tasks.len()), ("samplers", samplers.len())];
         if let Some((key, _)) = lists.iter().find(|(_, n)| *n == 0) {
             return Err(format!("`{key}` is empty, and a product with nothing is nothing; name at least one"));
         }
-        let is_asked = |task: &&String| self.tasks.iter().any(|Named(asked)| asked.name() == task.as_str());
-        if let Some(task) = self.limits.keys().find(|task| !is_asked(task)) {
+        let is_asked = |task: &&String| tasks.iter().any(|Named(asked)| asked.name() == task.as_str());
+        if let Some(task) = limits.keys().find(|task| !is_asked(task)) {
             return Err(format!(
                 "`limits` names `{task}`, which is not among `tasks`; add it there, or remove it here"
             ));
         }
-        if !self.temperature.is_finite() || self.temperature < 0.0 {
-            return Err(format!("`temperature` is {}; give 0 or more", self.temperature));
+        if self.run.length.is_some() && !lengths.is_empty() {
+            return Err("`length` and `lengths` are both given; remove one".into());
         }
-        Ok(())
+        self.run.check().map_err(|error| error.to_string())
     }
 }
 
-/// The samplers of one entry of `samplers`.
-struct Grid(Vec<SamplerSpec>);
-
-impl<'de> Deserialize<'de> for Grid {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Grid, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        grid::samplers(&text).map(Grid).map_err(serde::de::Error::custom)
+/// Takes the keys of one list of options out of a table, and reads them.
+fn options<T: DeserializeOwned + Serialize + Default>(table: &mut Table<'_>) -> Result<T, toml::de::Error> {
+    let span = table.span();
+    let all = serde_json::to_value(T::default()).unwrap_or_default();
+    let mut own = DeTable::new();
+    for key in all.as_object().into_iter().flat_map(|all| all.keys()) {
+        if let Some((key, value)) = table.get_mut().remove_entry(key.as_str()) {
+            own.insert(key, value);
+        }
     }
+    T::deserialize(toml::Deserializer::from(Spanned::new(span, own)))
 }
 
 /// Anything that is written by its name.
@@ -259,12 +256,11 @@ impl<'de, T: FromStr<Err: Display>> Deserialize<'de> for Named<T> {
     }
 }
 
-/// An error of the parser, with the line it is in.
-fn wrong_line(path: &Path, text: &str, error: &toml::de::Error) -> Error {
-    let at = error.span().map_or(0, |span| span.start).min(text.len());
-    let line = text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count();
+/// A problem with the line it is in; `at` counts bytes.
+fn wrong_line(path: &Path, text: &str, at: usize, problem: &str) -> Error {
+    let line = text.as_bytes()[..at.min(text.len())].iter().filter(|byte| **byte == b'\n').count();
     let text = text.lines().nth(line).unwrap_or_default().trim().to_owned();
-    Error::Line { path: path.into(), line: line + 1, text, problem: error.message().replace('\n', " ") }
+    Error::Line { path: path.into(), line: line + 1, text, problem: problem.replace('\n', " ") }
 }
 
 #[cfg(test)]

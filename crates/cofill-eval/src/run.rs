@@ -3,7 +3,9 @@
 //! A batch shares forwards and nothing else: what becomes of a question depends neither on who is decoded beside it, nor on how many
 //! threads compute, nor on what was asked before.
 
-use cofill::{Canvas, Decode, Denoiser, Pool, Proposal, SamplerSpec, Schedule, Ticket, TokenId};
+use cofill::{Canvas, Decode, Denoiser, Pool, SamplerSpec, Ticket, TokenId};
+pub use cofill_engine::Codec;
+use cofill_engine::{Ends, Piece, RunOptions, gaps};
 use cofill_report::results::{self, Record};
 use cofill_tasks::benchmarks::{self, Loaded, Prompts, Scored};
 use cofill_tasks::data;
@@ -13,14 +15,6 @@ use cofill_tasks::wrapper::{self, Specials, Wrapper};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::time::Instant;
-
-/// A model's text: what turns prompts into tokens and tokens into text.
-pub trait Codec: Specials {
-    /// The tokens of a text.
-    fn encode(&self, text: &str) -> Result<Vec<TokenId>, String>;
-    /// The text of tokens, special ones included.
-    fn decode(&self, tokens: &[TokenId]) -> Result<String, String>;
-}
 
 /// What is asked, and what an answer is worth.
 pub trait Task {
@@ -42,25 +36,27 @@ pub struct Question {
 }
 
 impl Question {
-    /// The prompt and `length` masks after it, or a mask at every gap.
-    pub fn canvas(
-        &self,
-        length: usize,
-        bos: Option<TokenId>,
-        mask_id: TokenId,
-        codec: &dyn Codec,
-    ) -> Result<Canvas, Error> {
+    /// The prompt and masks after it, or masks in every gap.
+    pub fn canvas(&self, settings: &Settings, mask_id: TokenId, codec: &dyn Codec) -> Result<Canvas, Error> {
         let encode = |text: &str| codec.encode(text).map_err(Error::Text);
-        let mut tokens: Vec<TokenId> = bos.into_iter().collect();
+        let mut tokens: Vec<TokenId> = settings.bos.into_iter().collect();
         match self.form {
             Form::Continue => {
-                tokens.extend(encode(&self.prompt)?);
-                Ok(Canvas::prompt(&tokens, length, mask_id))
+                let prompt = match settings.options.chat {
+                    true => encode(&codec.chat(&self.prompt).map_err(Error::Text)?)?,
+                    false => encode(&self.prompt)?,
+                };
+                // A chat template may have written the beginning of text already.
+                let again = settings.options.chat && settings.bos.is_some() && prompt.first().copied() == settings.bos;
+                tokens.extend(&prompt[usize::from(again)..]);
+                Ok(Canvas::prompt(&tokens, settings.length, mask_id))
             }
             Form::Infill => {
-                for (i, part) in self.prompt.split(mini::predicates::GAP).enumerate() {
-                    tokens.extend((i > 0).then_some(mask_id));
-                    tokens.extend(encode(part)?);
+                for piece in gaps(&self.prompt).map_err(|error| Error::Text(error.to_string()))? {
+                    match piece {
+                        Piece::Text(text) => tokens.extend(encode(text)?),
+                        Piece::Masks(n) => tokens.resize(tokens.len() + n, mask_id),
+                    }
                 }
                 Ok(Canvas::new(tokens, mask_id))
             }
@@ -102,14 +98,10 @@ pub enum Error {
 pub struct Settings {
     /// Who decides what is committed together.
     pub sampler: SamplerSpec,
+    /// How tokens are proposed and masks become eligible. Of the seed, every question has its own branch.
+    pub options: RunOptions,
     /// Positions after a prompt.
     pub length: usize,
-    /// Which masks are eligible.
-    pub schedule: Schedule,
-    /// 0 proposes the likeliest token.
-    pub temperature: f64,
-    /// The root of all randomness; every question has its own branch.
-    pub seed: u64,
     /// Stands before every prompt.
     pub bos: Option<TokenId>,
 }
@@ -122,10 +114,12 @@ pub struct Run<'a> {
     pub settings: &'a Settings,
     /// The model's text.
     pub codec: &'a dyn Codec,
+    /// The tokens with which the model ends.
+    pub ends: Ends,
 }
 
 /// A question on its way.
-struct Asked {
+struct InFlight {
     doc: usize,
     question: Question,
     start: Canvas,
@@ -136,12 +130,12 @@ impl Run<'_> {
     /// Decodes some questions together. Records are in their order.
     pub fn batch(&self, denoiser: &mut dyn Denoiser, docs: Range<usize>) -> Result<Vec<Record>, Error> {
         let mut pool = Pool::new();
-        let mut asked: HashMap<Ticket, Asked> = HashMap::with_capacity(docs.len());
+        let mut asked: HashMap<Ticket, InFlight> = HashMap::with_capacity(docs.len());
         for doc in docs {
             let question = self.task.question(doc)?;
-            let start = self.canvas(&question, denoiser.mask_id())?;
+            let start = question.canvas(self.settings, denoiser.mask_id(), self.codec)?;
             let decode = self.decode(doc, start.clone())?;
-            asked.insert(pool.add(decode), Asked { doc, question, start, seconds: 0.0 });
+            asked.insert(pool.add(decode), InFlight { doc, question, start, seconds: 0.0 });
         }
         let mut records = Vec::with_capacity(asked.len());
         while !pool.is_empty() {
@@ -166,19 +160,14 @@ impl Run<'_> {
 
     /// A decode whose noise is its question's own.
     fn decode(&self, doc: usize, canvas: Canvas) -> Result<Decode, Error> {
-        let Settings { sampler, schedule, temperature, seed, .. } = self.settings;
-        let seed = seed ^ (doc as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let proposal = Proposal::sampled(*temperature, seed);
-        Ok(Decode::builder(canvas, sampler.build()?).proposal(proposal).schedule(*schedule).begin()?)
+        let Settings { sampler, options, .. } = self.settings;
+        let mut proposal = options.proposal(self.ends);
+        proposal.seed = options.seed ^ (doc as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Ok(cofill_engine::begin(canvas, sampler, options, proposal)?)
     }
 
-    fn canvas(&self, question: &Question, mask_id: TokenId) -> Result<Canvas, Error> {
-        let Settings { length, bos, .. } = *self.settings;
-        question.canvas(length, bos, mask_id, self.codec)
-    }
-
-    fn record(&self, asked: &Asked, decode: &Decode) -> Result<Record, Error> {
-        let Asked { doc, question, start, seconds } = asked;
+    fn record(&self, asked: &InFlight, decode: &Decode) -> Result<Record, Error> {
+        let InFlight { doc, question, start, seconds } = asked;
         let filled = decode.canvas().tokens();
         let is_generated = |at: &usize| start.is_masked(*at);
         let tokens: Vec<TokenId> = (0..filled.len()).filter(is_generated).map(|at| filled[at]).collect();
@@ -213,6 +202,8 @@ pub struct MiniTask {
     pub task: Mini,
     /// They are its questions.
     pub examples: Vec<Example>,
+    /// Texts that end an answer, beside the end of text.
+    pub stops: Vec<String>,
 }
 
 impl Task for MiniTask {
@@ -226,7 +217,7 @@ impl Task for MiniTask {
 
     fn judge(&self, doc: usize, raw: &str, specials: &dyn Specials) -> Result<Judged, Error> {
         let raw = match self.task.form() {
-            Form::Continue => wrapper::cut(raw, specials.eos().as_slice()),
+            Form::Continue => wrapper::cut(wrapper::cut(raw, specials.eos().as_slice()), &texts(&self.stops)),
             Form::Infill => raw,
         };
         let text = specials.remove(raw).map_err(Error::Text)?;
@@ -245,6 +236,12 @@ pub struct BenchmarkTask<'a> {
     pub wrapper: Wrapper,
     /// Who scores what texts alone cannot.
     pub judges: Judges<'a>,
+    /// Texts that end an answer, beside the benchmark's own.
+    pub stops: &'a [String],
+}
+
+fn texts(stops: &[String]) -> Vec<&str> {
+    stops.iter().map(String::as_str).collect()
 }
 
 impl Task for BenchmarkTask<'_> {
@@ -257,7 +254,8 @@ impl Task for BenchmarkTask<'_> {
     }
 
     fn judge(&self, doc: usize, raw: &str, specials: &dyn Specials) -> Result<Judged, Error> {
-        let reply = self.wrapper.reply(raw, self.loaded.bench().until(), specials)?;
+        let until = [self.loaded.bench().until(), &texts(self.stops)].concat();
+        let reply = self.wrapper.reply(raw, &until, specials)?;
         let scored = self.loaded.score(doc, &reply, &self.judges)?;
         Ok(Judged { text: reply.response, scored })
     }
@@ -309,8 +307,8 @@ pub(crate) mod tests {
     }
 
     fn settings(task: Mini, sampler: &str) -> Settings {
-        let (sampler, length, schedule) = (sampler.parse().unwrap(), task.length(), Schedule::Full);
-        Settings { sampler, length, schedule, temperature: 0.0, seed: 0, bos: None }
+        let (sampler, length) = (sampler.parse().unwrap(), task.length());
+        Settings { sampler, length, options: RunOptions::default(), bos: None }
     }
 
     /// Knows the answers by heart: every text it may be asked to complete.
@@ -352,8 +350,8 @@ pub(crate) mod tests {
                 }
             };
             let texts = examples.iter().map(text).collect();
-            let (task, settings) = (MiniTask { task, examples }, settings(task, "topk:4"));
-            let (mut parrot, run) = (Parrot(texts), Run { task: &task, settings: &settings, codec: &Plain });
+            let (task, settings) = (MiniTask { task, examples, stops: Vec::new() }, settings(task, "topk:4"));
+            let (mut parrot, run) = (Parrot(texts), Run { task: &task, settings: &settings, codec: &Plain, ends: Ends::default() });
             let timeless =
                 |records: Vec<Record>| records.into_iter().map(|r| Record { seconds: 0.0, ..r }).collect::<Vec<_>>();
             let together = timeless(run.batch(&mut parrot, 0..6).unwrap());
@@ -377,8 +375,8 @@ pub(crate) mod tests {
         text.extend(Plain.encode(&example.answer[..9]).unwrap());
         text.resize(prompt + task.length(), 0);
         let settings = settings(task, "topk:20");
-        let asked = MiniTask { task, examples: vec![example.clone()] };
-        let run = Run { task: &asked, settings: &settings, codec: &Plain };
+        let asked = MiniTask { task, examples: vec![example.clone()], stops: Vec::new() };
+        let run = Run { task: &asked, settings: &settings, codec: &Plain, ends: Ends::default() };
         let record = run.batch(&mut Parrot(vec![text]), 0..1).unwrap().remove(0);
         assert_eq!((record.text.as_str(), record.nfe, record.filled), (&example.answer[..9], 1, 20));
         assert_eq!(record.useful, Some(Plain.encode(&example.answer[..9]).unwrap().len()));

@@ -5,7 +5,7 @@
 //! | | |
 //! |---|---|
 //! | `points/NAME.json` | an operating point: what it is ([`Planned`]) and its units |
-//! | `workers/ID` | a worker's card, rewritten while it lives ([`claim`]) |
+//! | `workers/ID` | a worker's heartbeat, rewritten while it lives ([`claim`]) |
 //! | `claims/ADDRESS.N` | who does a unit; N counts the workers that died over it |
 //! | `parts/ADDRESS.N.unit` | its records so far, every line with a checksum |
 //! | `done/ADDRESS.unit` | its records, all of them |
@@ -19,21 +19,26 @@
 //! and once, by a link that refuses to replace. Whoever is killed, at any moment, leaves at most a part that the next one continues.
 
 mod address;
-mod card;
 pub mod claim;
+mod heartbeat;
 mod merge;
+mod plan;
+mod runner;
 mod seal;
 mod unit;
 mod watch;
 mod work;
 
-pub use card::{Holder, State};
+pub use heartbeat::{Holder, State};
 pub use merge::Merged;
+pub use plan::{Places, plan};
+pub use runner::{Notice, OpenPoints};
 pub use unit::Unit;
 pub use watch::{Progress, Watch};
-pub use work::{Did, Runner, Share, Waiting, Worker};
+pub use work::{Runner, Share, Waiting, WorkDone, Worker};
 
-use crate::recipe::Point;
+use crate::spec::EvalSpec;
+use cofill::{Registry, SamplerSpec};
 use cofill_report::output;
 use cofill_report::results::Header;
 use serde::{Deserialize, Serialize};
@@ -42,24 +47,26 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 /// The format of `points/*.json`; another number is another format.
-const VERSION: u64 = 1;
+pub(crate) const VERSION: u64 = 1;
 
 /// A folder with a sweep in it.
 #[derive(Debug, Clone)]
 pub struct Sweep {
     dir: PathBuf,
+    /// Whoever the plans name as samplers.
+    registry: Registry,
 }
 
-/// An operating point and its units.
+/// An operating point and its units. `S` is a sampler as text while it is read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Planned {
+pub struct Planned<S = SamplerSpec> {
     cofill_sweep: u64,
     /// Its file, without folder and ending.
     #[serde(skip)]
     pub name: String,
     /// How to open it.
-    pub point: Point,
+    pub point: EvalSpec<S>,
     /// What decides its records.
     pub what: Map<String, Value>,
     /// In the order of their examples, without gaps, from 0.
@@ -143,12 +150,17 @@ impl Error {
 }
 
 impl Sweep {
-    /// A sweep that is there.
+    /// A sweep that is there, with samplers of ours.
     pub fn open(dir: &Path) -> Result<Sweep, Error> {
         match dir.join("points").is_dir() {
-            true => Ok(Sweep { dir: dir.into() }),
+            true => Ok(Sweep { dir: dir.into(), registry: Registry::default() }),
             false => Err(Error::None { dir: dir.into() }),
         }
+    }
+
+    /// The same sweep, whose plans may name the samplers of `registry`.
+    pub fn with_registry(self, registry: Registry) -> Sweep {
+        Sweep { registry, ..self }
     }
 
     /// A sweep that may not be there yet.
@@ -157,7 +169,7 @@ impl Sweep {
             let path = dir.join(part);
             std::fs::create_dir_all(&path).map_err(Error::io(&path))?;
         }
-        Ok(Sweep { dir: dir.into() })
+        Ok(Sweep { dir: dir.into(), registry: Registry::default() })
     }
 
     /// Where it is.
@@ -167,11 +179,11 @@ impl Sweep {
 
     /// Plans a point: `docs` examples, cut into units of at most `size`. Of a point that is there already, only the examples that
     /// nobody has planned yet; its units stay as they are, so that what is done stays done.
-    pub fn plan(&self, point: &Point, header: &Header, docs: usize, size: usize) -> Result<Added, Error> {
+    pub fn plan(&self, point: &EvalSpec, header: &Header, docs: usize, size: usize) -> Result<Added, Error> {
         let name = address::name(point, &header.what);
         let path = self.dir.join("points").join(format!("{name}.json"));
         let there = match path.exists() {
-            true => Some(read(&path)?),
+            true => Some(self.read(&path)?),
             false => None,
         };
         let is_new = there.is_none();
@@ -201,12 +213,13 @@ impl Sweep {
         for entry in std::fs::read_dir(&folder).map_err(Error::io(&folder))? {
             let path = entry.map_err(Error::io(&folder))?.path();
             if path.extension().is_some_and(|ending| ending == "json") {
-                points.push(read(&path)?);
+                points.push(self.read(&path)?);
             }
         }
         let key = |planned: &Planned| {
-            let Point { model, dtype, task, .. } = &planned.point;
-            (model.clone(), dtype.clone(), task.name(), planned.name.clone())
+            let EvalSpec { model, run, task, .. } = &planned.point;
+            let dtype = run.dtype.map(|dtype| dtype.to_string());
+            (model.clone(), dtype, task.name(), planned.name.clone())
         };
         points.sort_by_cached_key(key);
         Ok(points)
@@ -235,23 +248,27 @@ impl Planned {
     }
 }
 
-/// A point's file, checked.
-fn read(path: &Path) -> Result<Planned, Error> {
-    let damaged = |problem: String| Error::Damaged { path: path.into(), problem };
-    let text = std::fs::read(path).map_err(Error::io(path))?;
-    let mut planned: Planned = serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
-    if planned.cofill_sweep != VERSION {
-        return Err(damaged(format!("format {}, but this program reads {VERSION}", planned.cofill_sweep)));
-    }
-    let mut from = 0;
-    for unit in &planned.units {
-        if unit.from != from || unit.to <= from || unit.address != address::unit(&planned.what, unit.from..unit.to) {
-            return Err(damaged(format!("unit {} is not of examples {from} and on of this point", unit.address)));
+impl Sweep {
+    /// A point's file, checked.
+    fn read(&self, path: &Path) -> Result<Planned, Error> {
+        let damaged = |problem: String| Error::Damaged { path: path.into(), problem };
+        let text = std::fs::read(path).map_err(Error::io(path))?;
+        let planned: Planned<String> = serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
+        let Planned { cofill_sweep, point, what, units, .. } = planned;
+        if cofill_sweep != VERSION {
+            return Err(damaged(format!("format {cofill_sweep}, but this program reads {VERSION}")));
         }
-        from = unit.to;
+        let mut from = 0;
+        for unit in &units {
+            if unit.from != from || unit.to <= from || unit.address != address::unit(&what, unit.from..unit.to) {
+                return Err(damaged(format!("unit {} is not of examples {from} and on of this point", unit.address)));
+            }
+            from = unit.to;
+        }
+        let point = point.resolve(&self.registry).map_err(|error| damaged(error.to_string()))?;
+        let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        Ok(Planned { cofill_sweep, name, point, what, units })
     }
-    planned.name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-    Ok(planned)
 }
 
 /// Writes a file so that readers see the old or the new one, never a half.

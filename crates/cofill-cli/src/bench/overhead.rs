@@ -7,9 +7,9 @@
 
 use super::step::{SizeArgs, Split, discounted, step};
 use crate::fail::{Done, Fail};
-use crate::model::{self, NAMES};
 use crate::progress::Progress;
 use cofill::{Canvas, SamplerSpec};
+use cofill_engine::{Engine, MODEL_NAMES};
 use cofill_model::{Checkpoint, Model};
 use cofill_report::bootstrap::{Bootstrap, LEVEL, quantile};
 use serde::Serialize;
@@ -26,7 +26,7 @@ use std::process::ExitCode;
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// A model.
-    #[arg(short, long, conflicts_with_all = ["hidden", "layers", "heads", "mlp", "vocab"], help = format!("The model (default: one with random weights of the sizes below): {NAMES}"))]
+    #[arg(short, long, conflicts_with_all = ["hidden", "layers", "heads", "mlp", "vocab"], help = format!("The model (default: one with random weights of the sizes below): {MODEL_NAMES}"))]
     model: Option<String>,
     #[command(flatten)]
     size: SizeArgs,
@@ -109,8 +109,10 @@ pub(crate) fn run(args: &Args) -> Done {
 fn load(args: &Args) -> Done<(Model, String)> {
     let Some(name) = &args.model else { return Ok((args.size.random()?, format!("random, {}", args.size))) };
     args.size.check()?;
-    if !model::Model::is_checkpoint(name) {
-        return Err(Fail::request(format!("`{name}` for --model is no checkpoint; give {NAMES}, but not the toy")));
+    if !Engine::is_checkpoint(name) {
+        return Err(Fail::request(format!(
+            "`{name}` for --model is no checkpoint; give {MODEL_NAMES}, but not the toy"
+        )));
     }
     Ok((Model::of(&Checkpoint::open(Path::new(name))?, args.size.keep())?, name.clone()))
 }

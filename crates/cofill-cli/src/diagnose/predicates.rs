@@ -1,16 +1,13 @@
 //! `cofill diagnose predicates`: appendix F's synthetic diagnostics.
 
-use super::{OutputArgs, fingerprints, short_names};
+use super::{OutputArgs, Subject, fingerprints, refuse};
 use crate::fail::{Done, Fail};
-use crate::model::{DEFAULT, KeepArgs, NAMES, checkpoint};
 use crate::progress::Progress;
-use crate::setup::Text;
 use cofill::Layers;
+use cofill_engine::{DEFAULT_MODEL, MODEL_NAMES, RunOptions};
 use cofill_eval::diagnose::predicates::{Error, Measured, Plan, report};
 use cofill_eval::diagnose::state::Heads;
-use cofill_model::AttentionRow;
 use serde_json::{Map, Value, json};
-use std::path::Path;
 
 /// Compare masks that depend on each other with masks that do not, on arithmetic predicates.
 ///
@@ -21,10 +18,10 @@ use std::path::Path;
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The model; may be given several times.
-    #[arg(short, long = "model", value_name = "MODEL", default_value = DEFAULT, help = format!("The model; may be given several times: {NAMES}"))]
+    #[arg(short, long = "model", value_name = "MODEL", default_value = DEFAULT_MODEL, help = format!("The model; may be given several times: {MODEL_NAMES}"))]
     models: Vec<String>,
     #[command(flatten)]
-    keep: KeepArgs,
+    run: RunOptions,
     /// Texts of each kind.
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
@@ -40,9 +37,6 @@ pub(crate) struct Args {
     /// Also by every head of every layer: which is the best signal? One more forward for each text.
     #[arg(long)]
     heads: bool,
-    /// Take attention for position i from the row that predicts it (i - 1 in Dream), not from its own.
-    #[arg(long)]
-    attention_of_source: bool,
     /// Begin every text with the tokenizer's beginning-of-text token.
     #[arg(long)]
     bos: bool,
@@ -54,34 +48,28 @@ pub(crate) fn run(args: &Args) -> Done {
     if !(args.ratio > 0.0 && args.ratio <= 1.0) {
         return Err(Fail::request(format!("--ratio is {}, but must be above 0 and at most 1", args.ratio)));
     }
+    let seed = args.run.seed;
+    refuse(&args.run)?;
+    if args.run.chat || args.run.length.is_some() {
+        return Err(Fail::request(
+            "--chat and --length are not for predicates, whose texts are complete; leave them out",
+        ));
+    }
     let mut plan = Plan {
         examples: args.limit as usize,
         predicates: args.predicates as usize,
         ratio: args.ratio,
-        seed: args.output.seed,
+        seed,
         layers: args.layer,
         heads: if args.heads { Heads::Apart } else { Heads::Mean },
         bos: None,
     };
-    let mut loaded = Vec::with_capacity(args.models.len());
-    for (model, name) in args.models.iter().zip(short_names(&args.models)) {
-        let (mut weights, text) = Text::load(&checkpoint(Path::new(model))?, (&args.keep).into())?;
-        args.layer.resolve(weights.config().layers)?;
-        if args.attention_of_source {
-            weights.set_attention_row(AttentionRow::Source);
-        }
-        loaded.push((name, weights, text));
-    }
-    let mut folder = args.output.folder("predicates", what(args)?)?;
-    let mut all: Vec<Measured> = Vec::with_capacity(loaded.len());
-    for (name, weights, text) in &mut loaded {
-        plan.bos =
-            match args.bos {
-                true => Some(text.tokenizer.bos().ok_or_else(|| {
-                    Fail::request(format!("`{name}` names no beginning-of-text token; leave out --bos"))
-                })?),
-                false => None,
-            };
+    let mut subjects = Subject::open_all(&args.models, &args.run, args.layer)?;
+    let mut folder = args.output.folder("predicates", seed, what(args, &subjects)?)?;
+    let mut all: Vec<Measured> = Vec::with_capacity(subjects.len());
+    for Subject { name, engine } in &mut subjects {
+        plan.bos = if args.bos { Some(engine.bos()?) } else { None };
+        let (weights, text) = engine.parts()?;
         let progress = Progress::measuring(plan.examples, format!("predicates {name}"));
         let mut measured = Measured::new(name);
         for index in 0..plan.examples {
@@ -100,20 +88,20 @@ pub(crate) fn run(args: &Args) -> Done {
         }
         all.push(measured);
     }
-    args.output.finish(&report(&all, &plan, &args.output.bootstrap()), folder)
+    args.output.finish(&report(&all, &plan, &args.output.bootstrap(seed)), folder)
 }
 
 /// Everything that decides the measurements.
-fn what(args: &Args) -> Done<Map<String, Value>> {
+fn what(args: &Args, subjects: &[Subject]) -> Done<Map<String, Value>> {
     let what = [
-        ("models", fingerprints(&args.models)?),
-        ("dtype", json!(args.keep.dtype())),
+        ("models", fingerprints(&args.models, subjects)?),
+        ("dtype", json!(args.run.dtype)),
         ("limit", json!(args.limit)),
         ("predicates", json!(args.predicates)),
         ("ratio", json!(args.ratio)),
         ("layer", json!(args.layer.to_string())),
         ("heads", json!(args.heads)),
-        ("attention_of_source", json!(args.attention_of_source)),
+        ("attention_of_source", json!(args.run.attention_of_source)),
         ("bos", json!(args.bos)),
     ];
     Ok(what.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())

@@ -1,26 +1,24 @@
 //! `cofill diagnose intervention` and `deferral`: two readings of the same states.
 
-use super::{OutputArgs, fingerprints, read, short_names};
+use super::{OutputArgs, Subject, fingerprints, read, refuse};
 use crate::fail::{Done, Fail, warning_line};
-use crate::model::{DEFAULT, KeepArgs, NAMES, checkpoint};
 use crate::progress::Progress;
-use crate::setup::{Text, mini_examples};
 use cofill::adas::DEFAULT_ALPHA;
-use cofill::{Denoiser, Layers, TokenId};
+use cofill::{Denoiser, Layers, Proposal, SamplerSpec};
+use cofill_engine::{DEFAULT_MODEL, MODEL_NAMES, RunOptions};
 use cofill_eval::diagnose::report::{Folder, Report};
 use cofill_eval::diagnose::state::{Heads, Plan, Scope, State, Steps, states};
 use cofill_eval::diagnose::{Setting, deferral as deferred, intervention as intervened};
-use cofill_eval::run::{self, Question};
-use cofill_model::{AttentionRow, Model};
+use cofill_eval::open::{self, OpenTask, ResolvedRun};
+use cofill_eval::run::{Question, Settings};
+use cofill_eval::spec::{EvalSpec, TaskOptions};
 use cofill_tasks::TaskName;
-use cofill_tasks::benchmarks::{Loaded, Prompts, Variant};
 use cofill_tasks::mini::predicates::GAP;
-use cofill_tasks::mini::{Example, Form, Mini, Split};
-use cofill_tasks::wrapper::Wrapper;
+use cofill_tasks::mini::{Form, Mini};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Correlate attention among masks with what revealing one of them does to the others.
 ///
@@ -74,16 +72,13 @@ struct StateArgs {
     #[arg(long, value_name = "FILE", requires = "length")]
     prompts: Option<PathBuf>,
     /// The model; may be given several times.
-    #[arg(short, long = "model", value_name = "MODEL", default_value = DEFAULT, help = format!("The model; may be given several times: {NAMES}"))]
+    #[arg(short, long = "model", value_name = "MODEL", default_value = DEFAULT_MODEL, help = format!("The model; may be given several times: {MODEL_NAMES}"))]
     models: Vec<String>,
     #[command(flatten)]
-    keep: KeepArgs,
-    /// Examples of each task; the paper takes 100.
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
-    limit: u32,
-    /// Positions to generate (default: the paper's, and what a mini task needs).
-    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    length: Option<u32>,
+    run: RunOptions,
+    /// Of each task, --limit examples (default: 100, as in the paper).
+    #[command(flatten)]
+    questions: TaskOptions,
     /// k of the Top-k decode.
     #[arg(short, long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(2..))]
     k: u32,
@@ -97,26 +92,17 @@ struct StateArgs {
     /// alpha of the score s.
     #[arg(long, value_name = "ALPHA", default_value_t = DEFAULT_ALPHA, allow_negative_numbers = true)]
     alpha: f64,
-    /// Take attention for position i from the row that predicts it (i - 1 in Dream), not from its own.
-    #[arg(long)]
-    attention_of_source: bool,
-    /// Of a mini task: train, validation or test.
-    #[arg(long, default_value = "test")]
-    split: Split,
-    /// Of a mini task: which prompts of the split.
-    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
-    corpus_seed: u64,
     /// Of a benchmark: the folder with its files; `cofill data check` says what belongs there.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Of a benchmark: few-shot examples (default: the paper's).
-    #[arg(long, value_name = "N")]
-    shots: Option<usize>,
     /// Begin every prompt with the tokenizer's beginning-of-text token (default: Dream on benchmarks, as its scripts
     /// do).
     #[arg(long, value_name = "BOOL")]
     bos: Option<bool>,
 }
+
+/// Examples of each task, as the paper takes them.
+const USUAL_LIMIT: NonZeroUsize = NonZeroUsize::new(100).expect("not 0");
 
 pub(crate) fn intervention(args: &InterventionArgs) -> Done {
     let scope = match args.scope {
@@ -126,7 +112,7 @@ pub(crate) fn intervention(args: &InterventionArgs) -> Done {
     let heads = if args.heads { Heads::Apart } else { Heads::Mean };
     let plan = args.states.plan(scope, heads)?;
     let (settings, folder) = args.states.gather("intervention", &plan, &args.output)?;
-    let mut report = intervened::report(&settings, &args.output.bootstrap());
+    let mut report = intervened::report(&settings, &args.output.bootstrap(args.states.run.seed));
     say_how(&mut report, &plan);
     args.output.finish(&report, folder)
 }
@@ -134,7 +120,7 @@ pub(crate) fn intervention(args: &InterventionArgs) -> Done {
 pub(crate) fn deferral(args: &DeferralArgs) -> Done {
     let plan = args.states.plan(Scope::CoSelected, Heads::Mean)?;
     let (settings, folder) = args.states.gather("deferral", &plan, &args.output)?;
-    let mut report = deferred::report(&settings, &args.output.bootstrap());
+    let mut report = deferred::report(&settings, &args.output.bootstrap(args.states.run.seed));
     say_how(&mut report, &plan);
     args.output.finish(&report, folder)
 }
@@ -152,15 +138,16 @@ fn say_how(report: &mut Report, Plan { k, layers, scope, alpha, .. }: &Plan) {
 }
 
 /// Questions of one kind.
-struct Asked {
+struct QuestionSet {
     name: String,
-    length: usize,
+    /// The task they are of; prompts of the user's own are of none.
+    task: Option<(EvalSpec, OpenTask)>,
     /// With their numbers.
     questions: Vec<(usize, Question)>,
-    is_bench: bool,
+    length: usize,
 }
 
-impl Asked {
+impl QuestionSet {
     /// Masks on the canvas of the longest question.
     fn masks(&self) -> usize {
         let masks = |(_, question): &(usize, Question)| match question.form {
@@ -171,49 +158,35 @@ impl Asked {
     }
 }
 
-/// Who is measured.
-struct Subject {
-    name: String,
-    model: Model,
-    text: Text,
-}
-
 impl StateArgs {
     fn plan(&self, scope: Scope, heads: Heads) -> Done<Plan> {
         if !(self.alpha.is_finite() && self.alpha >= 0.0) {
             return Err(Fail::request(format!("--alpha is {}, but must be 0 or more", self.alpha)));
         }
+        refuse(&self.run)?;
         let steps = if self.steps.is_empty() { Steps::Spread } else { Steps::Given(self.steps.clone()) };
-        Ok(Plan { k: self.k as usize, steps, layers: self.layer, scope, alpha: self.alpha, heads })
+        let proposal = Proposal::greedy(); // that of the options needs to know how a model ends
+        Ok(Plan { k: self.k as usize, steps, layers: self.layer, scope, alpha: self.alpha, heads, proposal })
     }
 
     /// Measures every task with every model.
     fn gather(&self, name: &str, plan: &Plan, output: &OutputArgs) -> Done<(Vec<Setting>, Option<Folder>)> {
-        let asked = self.asked()?;
+        let sets = self.question_sets()?;
         // Everything that can be wrong comes first: it must not end a run that has begun.
-        let most = asked.iter().map(|asked| asked.masks().div_ceil(plan.k)).max().unwrap_or(0);
+        let most = sets.iter().map(|set| set.masks().div_ceil(plan.k)).max().unwrap_or(0);
         if plan.steps.of(most).is_empty() {
             return Err(Fail::request(format!(
                 "--steps {:?} are all behind the end: the longest decode has {most} steps; give smaller ones",
                 self.steps
             )));
         }
-        let names = short_names(&self.models);
-        let mut loaded = Vec::with_capacity(self.models.len());
-        for (model, name) in self.models.iter().zip(names) {
-            let (mut weights, text) = Text::load(&checkpoint(Path::new(model))?, (&self.keep).into())?;
-            self.layer.resolve(weights.config().layers)?;
-            if self.attention_of_source {
-                weights.set_attention_row(AttentionRow::Source);
-            }
-            loaded.push(Subject { name, model: weights, text });
-        }
-        let mut folder = output.folder(name, self.what(plan)?)?;
-        let mut settings = Vec::with_capacity(asked.len() * loaded.len());
-        for asked in &asked {
-            for subject in &mut loaded {
-                let measured = self.measure(asked, subject, plan, folder.as_mut())?;
-                settings.push(Setting { task: asked.name.clone(), model: subject.name.clone(), states: measured });
+        let mut subjects = Subject::open_all(&self.models, &self.run, self.layer)?;
+        let mut folder = output.folder(name, self.run.seed, self.what(plan, &subjects)?)?;
+        let mut settings = Vec::with_capacity(sets.len() * subjects.len());
+        for set in &sets {
+            for subject in &mut subjects {
+                let measured = self.measure(set, subject, plan, folder.as_mut())?;
+                settings.push(Setting { task: set.name.clone(), model: subject.name.clone(), states: measured });
             }
         }
         Ok((settings, folder))
@@ -222,23 +195,27 @@ impl StateArgs {
     /// Measures one task with one model.
     fn measure(
         &self,
-        asked: &Asked,
-        subject: &mut Subject,
+        set: &QuestionSet,
+        Subject { name, engine }: &mut Subject,
         plan: &Plan,
         mut folder: Option<&mut Folder>,
     ) -> Done<Vec<State>> {
-        let bos = self.bos(asked, subject)?;
-        let Subject { name, model, text } = subject;
-        let progress = Progress::measuring(asked.questions.len(), format!("{} {name}", asked.name));
+        let settings = match &set.task {
+            Some((spec, task)) => ResolvedRun::new(spec, task, &engine.about()?)?.settings,
+            None => {
+                let bos = if self.bos == Some(true) { Some(engine.bos()?) } else { None };
+                Settings { sampler: sampler(self.k)?, options: self.run.clone(), length: set.length, bos }
+            }
+        };
+        let plan = &Plan { proposal: self.run.proposal(engine.ends()), ..plan.clone() };
+        let (model, codec) = engine.parts()?;
+        let progress = Progress::measuring(set.questions.len(), format!("{} {name}", set.name));
         let mut all = Vec::new();
-        for &(doc, ref question) in &asked.questions {
-            let canvas = question.canvas(asked.length, bos, model.mask_id(), text).map_err(|error| match error {
-                run::Error::Decode(error) => Fail::from(error),
-                error => Fail::Request(error.into()),
-            })?;
+        for &(doc, ref question) in &set.questions {
+            let canvas = question.canvas(&settings, model.mask_id(), codec).map_err(open::Error::from)?;
             for state in states(model, canvas, doc, plan)? {
                 if let Some(folder) = &mut folder {
-                    let line = Line { task: &asked.name, model: name, state: &state };
+                    let line = Line { task: &set.name, model: name, state: &state };
                     folder.line(&line).map_err(|error| Fail::Run(error.into()))?;
                 }
                 all.push(state);
@@ -246,19 +223,6 @@ impl StateArgs {
             progress.measured();
         }
         Ok(all)
-    }
-
-    fn bos(&self, asked: &Asked, Subject { name, model, text }: &Subject) -> Done<Option<TokenId>> {
-        let wrapper: Wrapper = model.config().family.to_string().parse().unwrap_or_default();
-        let usual = asked.is_bench && wrapper.begins_with_bos();
-        match self.bos.unwrap_or(usual) {
-            false => Ok(None),
-            true => {
-                text.tokenizer.bos().map(Some).ok_or_else(|| {
-                    Fail::request(format!("`{name}` names no beginning-of-text token; give --bos false"))
-                })
-            }
-        }
     }
 
     /// The tasks that were named, or those of the models inside the program.
@@ -269,43 +233,31 @@ impl StateArgs {
         }
     }
 
-    fn asked(&self) -> Done<Vec<Asked>> {
+    fn limit(&self) -> usize {
+        self.questions.limit.unwrap_or(USUAL_LIMIT).get()
+    }
+
+    fn question_sets(&self) -> Done<Vec<QuestionSet>> {
         let mut all = Vec::new();
         for task in self.tasks() {
-            let length = self.length.map_or(task.length(), |length| length as usize);
-            let (questions, is_bench) = match task {
-                TaskName::Mini(mini) => (self.mini(mini)?, false),
-                TaskName::Benchmark(bench) => {
-                    let data = self.data.as_ref().ok_or_else(|| {
-                        Fail::request(format!(
-                            "{bench} needs its data files; add --data DIR, `cofill data check DIR` says which"
-                        ))
-                    })?;
-                    let loaded = bench.load(data)?;
-                    loaded.warnings().iter().for_each(|warning| warning_line(warning));
-                    let prompts = loaded.prompts(Variant { shots: self.shots, ranks: NonZeroUsize::MIN })?;
-                    (self.bench(&loaded, &prompts)?, true)
-                }
-            };
-            all.push(Asked { name: task.name().into(), length, questions, is_bench });
+            let mut spec = EvalSpec::new(task, "", sampler(self.k)?);
+            spec.run = self.run.clone();
+            spec.run.bos = self.bos;
+            spec.questions = self.questions.clone();
+            spec.questions.limit = Some(self.questions.limit.unwrap_or(USUAL_LIMIT));
+            spec.data = self.data.clone();
+            let open = OpenTask::open_unjudged(&spec)?;
+            open.warnings().iter().for_each(|warning| warning_line(warning));
+            let questions = open.sample(self.limit())?;
+            let length = self.run.length.unwrap_or(task.length());
+            all.push(QuestionSet { name: task.name().into(), task: Some((spec, open)), questions, length });
         }
         if let Some(path) = &self.prompts {
             let name = path.file_stem().map_or_else(|| "prompts".into(), |stem| stem.to_string_lossy().into_owned());
-            let length = self.length.unwrap_or_default() as usize;
-            all.push(Asked { name, length, questions: self.own(&read("--prompts", path)?)?, is_bench: false });
+            let length = self.run.length.unwrap_or_default();
+            all.push(QuestionSet { name, task: None, questions: self.own(&read("--prompts", path)?)?, length });
         }
         Ok(all)
-    }
-
-    fn mini(&self, task: Mini) -> Done<Vec<(usize, Question)>> {
-        let examples = mini_examples(task, self.split, self.corpus_seed, self.limit as usize)?;
-        let question = |example: Example| Question { prompt: example.prompt, form: task.form() };
-        Ok(examples.into_iter().map(question).enumerate().collect())
-    }
-
-    fn bench(&self, loaded: &Loaded, prompts: &Prompts<'_>) -> Done<Vec<(usize, Question)>> {
-        let question = |doc| Ok((doc, Question { prompt: prompts.prompt(doc)?, form: Form::Continue }));
-        loaded.balanced(self.limit as usize).into_iter().map(question).collect()
     }
 
     /// Lines of `--prompts`.
@@ -321,7 +273,7 @@ impl StateArgs {
             })?;
             Ok((n, Question { prompt: given.prompt, form: Form::Continue }))
         };
-        let questions: Vec<(usize, Question)> = lines.take(self.limit as usize).map(question).collect::<Done<_>>()?;
+        let questions: Vec<(usize, Question)> = lines.take(self.limit()).map(question).collect::<Done<_>>()?;
         match questions.is_empty() {
             true => Err(Fail::request("--prompts has no lines; write a {\"prompt\":\"..\"} on each")),
             false => Ok(questions),
@@ -329,7 +281,7 @@ impl StateArgs {
     }
 
     /// Everything that decides the measurements.
-    fn what(&self, plan: &Plan) -> Done<Map<String, Value>> {
+    fn what(&self, plan: &Plan, subjects: &[Subject]) -> Done<Map<String, Value>> {
         let steps = match &plan.steps {
             Steps::Spread => json!("spread"),
             Steps::Given(steps) => json!(steps),
@@ -337,24 +289,33 @@ impl StateArgs {
         let what = [
             ("tasks", json!(self.tasks().iter().map(|task| task.name()).collect::<Vec<_>>())),
             ("prompts", json!(self.prompts)),
-            ("models", fingerprints(&self.models)?),
-            ("dtype", json!(self.keep.dtype())),
-            ("limit", json!(self.limit)),
-            ("length", json!(self.length)),
+            ("models", fingerprints(&self.models, subjects)?),
+            ("dtype", json!(self.run.dtype)),
+            ("limit", json!(self.limit())),
+            ("length", json!(self.run.length)),
             ("k", json!(plan.k)),
             ("steps", steps),
             ("layer", json!(plan.layers.to_string())),
             ("scope", json!(if plan.scope == Scope::All { "all" } else { "selected" })),
             ("alpha", json!(plan.alpha)),
             ("heads", json!(plan.heads == Heads::Apart)),
-            ("attention_of_source", json!(self.attention_of_source)),
-            ("split", json!(self.split.name())),
-            ("corpus_seed", json!(self.corpus_seed)),
-            ("shots", json!(self.shots)),
+            ("attention_of_source", json!(self.run.attention_of_source)),
+            ("split", json!(self.questions.split.name())),
+            ("corpus_seed", json!(self.questions.corpus_seed)),
+            ("shots", json!(self.questions.shots)),
             ("bos", json!(self.bos)),
         ];
-        Ok(what.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+        let mut what: Map<String, Value> = what.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        for (name, value) in self.run.deciding(0, None) {
+            what.entry(name).or_insert(value);
+        }
+        Ok(what)
     }
+}
+
+/// The decode that is probed.
+fn sampler(k: u32) -> Done<SamplerSpec> {
+    Ok(format!("topk:{k}").parse()?)
 }
 
 /// A raw line.

@@ -23,7 +23,7 @@ pub(super) fn page(story: &Story<'_>) -> String {
          <code>{}</code> would have committed. It waits because it attends to <span class=\"new\">a position chosen just \
          now</span> that is itself unsure. What revealing that position did to it was measured: the model was asked \
          again with nothing else changed.</p>",
-        escape(&story.model.name),
+        escape(story.engine.name()),
         escape(&explanation.plain.to_string()),
     );
     let _ = writeln!(page, "<p>{}.</p>", escape(&story.summary()));

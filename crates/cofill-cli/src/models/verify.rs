@@ -1,7 +1,7 @@
 //! `cofill models verify`: a checkpoint against numbers from a reference implementation.
 
 use crate::fail::{Done, Fail};
-use crate::model::KeepArgs;
+use crate::load_args::LoadArgs;
 use crate::show::count;
 use cofill_model::{Comparison, Deviation, Golden, Model, Tolerances};
 use serde_json::{Map, Value, json};
@@ -18,7 +18,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     golden: PathBuf,
     #[command(flatten)]
-    keep: KeepArgs,
+    load: LoadArgs,
     /// How far logits may be off.
     #[arg(long, value_name = "X", default_value_t = Tolerances::default().logits)]
     logits: f64,
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Args) -> Done {
     let tolerances = args.tolerances()?;
     let golden = Golden::open(&args.golden)?;
     let cases = golden.cases()?;
-    let mut model = Model::load_as(&args.path, &args.keep)?;
+    let mut model = Model::load_as(&args.path, args.load.options())?;
     let verdicts = cases.iter().map(|case| case.verify(&mut model, &tolerances)).collect::<cofill::Result<Vec<_>>>()?;
     let passes = verdicts.iter().all(Comparison::passes);
     let mut out = std::io::stdout().lock();

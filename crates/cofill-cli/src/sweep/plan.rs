@@ -1,14 +1,13 @@
 //! `cofill sweep plan`: a recipe becomes units of work.
 
-use crate::fail::{Done, Fail};
-use crate::model;
-use crate::setup::{About, Asked, Settled};
+use crate::fail::{Done, Fail, warning_line};
 use crate::show::count;
-use cofill_eval::recipe::{Point, Recipe};
-use cofill_eval::sweep::{Added, Sweep};
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use cofill::Registry;
+use cofill_engine::provenance;
+use cofill_eval::recipe::Recipe;
+use cofill_eval::sweep::{Added, Places, plan};
 use std::io::Write;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -33,8 +32,8 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// At most so many questions of each task, whatever the recipe says.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    limit: Option<u32>,
+    #[arg(long, value_name = "N")]
+    limit: Option<NonZeroUsize>,
     /// Questions in a unit of work, at most.
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..))]
     unit: u32,
@@ -53,27 +52,13 @@ pub(crate) fn read(path: &Path) -> Done<Recipe> {
 }
 
 impl PlanArgs {
-    /// Plans every point of a recipe. All of them are opened before anything is written, so that a wrong recipe leaves nothing behind.
+    /// Plans every point of a recipe.
     pub(crate) fn plan(&self, recipe: &Recipe, dir: &Path) -> Done<Added> {
-        let (models, data) = (absolute(self.models.as_deref())?, self.data.as_deref().map(|data| absolute(Some(data))));
-        let data = data.transpose()?;
-        let mut known = Known::default();
-        let mut points = Vec::new();
-        for point in &recipe.points {
-            let limit = [point.limit, self.limit.map(|limit| limit as usize)].into_iter().flatten().min();
-            let point = Point { limit, models: Some(models.clone()), data: data.clone(), ..point.clone() };
-            let (header, docs) = known.open(&point)?;
-            points.push((point, header, docs));
-        }
-        let sweep = Sweep::create(dir)?;
-        let mut sum = Added::default();
-        for (point, header, docs) in points {
-            let added = sweep.plan(&point, &header, docs, self.unit as usize)?;
-            sum.points += added.points;
-            sum.units += added.units;
-            sum.named += added.named;
-        }
-        Ok(sum)
+        let data = self.data.as_deref().map(|data| absolute(Some(data))).transpose()?;
+        let models = absolute(self.models.as_deref())?;
+        let places = Places { models, data, limit: self.limit, unit: self.unit as usize };
+        let made_by = provenance(env!("COFILL_COMMIT"));
+        Ok(plan(recipe, dir, &places, (Registry::stock(), &made_by), &mut warning_line)?)
     }
 }
 
@@ -87,32 +72,4 @@ pub(crate) fn summary(recipe: &Recipe, dir: &Path, added: Added) -> String {
 /// A path that means the same from everywhere: workers start where a scheduler wants them to.
 fn absolute(path: Option<&Path>) -> Done<PathBuf> {
     Ok(std::path::absolute(path.unwrap_or(Path::new(".")))?)
-}
-
-/// What was opened already. Points share models and tasks, and hashing a checkpoint takes its time.
-#[derive(Default)]
-struct Known {
-    models: HashMap<PathBuf, (About, String)>,
-    tasks: HashMap<String, Asked>,
-}
-
-impl Known {
-    fn open(&mut self, point: &Point) -> Done<(cofill_report::results::Header, usize)> {
-        let asked = match self.tasks.entry(Asked::key(point)) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(new) => {
-                let asked = Asked::open(point)?;
-                asked.warn();
-                new.insert(asked)
-            }
-        };
-        let (about, sha256) = match self.models.entry(point.place()) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(new) => {
-                let checkpoint = model::checkpoint(&point.place())?;
-                new.insert((About::checkpoint(&checkpoint)?, checkpoint.fingerprint()?))
-            }
-        };
-        Ok((Settled::new(point, asked, about)?.header(sha256), asked.docs(point)))
-    }
 }

@@ -1,12 +1,15 @@
 //! `cofill sweep work`: a worker, or several in one process.
 
-use super::runner::Opened;
 use super::shard::{Shard, share};
 use super::table::Table;
 use super::waiting::Waits;
 use crate::fail::{Done, Fail};
+use crate::judges;
 use crate::show::{count, live};
-use cofill_eval::sweep::{Did, Share, Sweep, Watch, Worker, claim};
+use crate::signals;
+use cofill_engine::provenance;
+use cofill_eval::open::Error;
+use cofill_eval::sweep::{Notice, OpenPoints, Share, Sweep, Watch, WorkDone, Worker, claim};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -66,15 +69,23 @@ pub(crate) fn run(args: &Args) -> Done {
 
 impl WorkerArgs {
     /// Works, and shows how far everybody is.
-    pub(crate) fn work(&self, sweep: &Sweep, share: Share, log: Log) -> Done<Did> {
+    pub(crate) fn work(&self, sweep: &Sweep, share: Share, log: Log) -> Done<WorkDone> {
         let (n, lease) = (usize::from(self.workers), Duration::from_secs(self.lease));
         let threads = (rayon::current_num_threads() / n).max(1);
         let waits = Waits::new();
-        let work = || {
+        signals::end_programs_first()?;
+        let work = || -> Done<WorkDone> {
+            let mut tell = |notice: Notice<'_>| match notice {
+                Notice::Waiting(holders) => waits.hear(holders),
+                Notice::Answered(record) => judges::warn(record.doc_id, record.judge_failure()),
+                _ => {}
+            };
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
             let pool = pool.map_err(|error| Fail::Run(error.into()))?;
             let worker = Worker::new(sweep, share, lease)?;
-            pool.install(|| worker.work(&mut Opened::new(&waits)))
+            let made_by = provenance(env!("COFILL_COMMIT"));
+            let done: Result<WorkDone, Error> = pool.install(|| worker.work(&mut OpenPoints::new(made_by, &mut tell)));
+            Ok(done?)
         };
         std::thread::scope(|scope| {
             let workers: Vec<_> = (0..n).map(|_| scope.spawn(work)).collect();
@@ -87,7 +98,7 @@ impl WorkerArgs {
                 }
                 table.look(&mut watch, "")?;
             }
-            let mut sum = Did::default();
+            let mut sum = WorkDone::default();
             for worker in workers {
                 let did = worker.join().map_err(|_| Fail::Run(anyhow::anyhow!("a worker panicked")))??;
                 sum.units += did.units;

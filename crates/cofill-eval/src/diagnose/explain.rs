@@ -8,7 +8,8 @@
 use super::ask;
 use cofill::adas::{AttentionDiscount, Weight};
 use cofill::{
-    Canvas, Decode, Denoiser, Error, Prediction, Query, Result, SamplerSpec, Schedule, Step, TokenId, generate,
+    Canvas, Decode, Denoiser, Error, Prediction, Proposal, Query, Result, SamplerSpec, Schedule, Step, TokenId,
+    generate,
 };
 use cofill_report::kl::kl;
 use serde::Serialize;
@@ -114,6 +115,7 @@ pub fn explain(
     canvas: &Canvas,
     sampler: &SamplerSpec,
     schedule: Schedule,
+    proposal: &Proposal,
 ) -> Result<Explanation> {
     let bad = |limit: &str| Error::BadSetting { what: "the sampler", limit: limit.into(), given: sampler.to_string() };
     let discount =
@@ -124,7 +126,8 @@ pub fn explain(
         ));
     }
     let plain = sampler.with_discount(None)?;
-    let mut decode = Decode::builder(canvas.clone(), sampler.build()?).schedule(schedule).begin()?;
+    let mut decode =
+        Decode::builder(canvas.clone(), sampler.build()?).schedule(schedule).proposal(proposal.clone()).begin()?;
     let (mut steps, mut extra_forwards) = (Vec::new(), 0);
     while let Some(query) = decode.query() {
         let query = query.distributions(true);
@@ -145,7 +148,8 @@ pub fn explain(
         extra_forwards += forwards;
         steps.push(Explained { before: tokens, step, deferred, instead });
     }
-    let mut undisturbed = Decode::builder(canvas.clone(), plain.build()?).schedule(schedule).begin()?;
+    let mut undisturbed =
+        Decode::builder(canvas.clone(), plain.build()?).schedule(schedule).proposal(proposal.clone()).begin()?;
     generate(denoiser, &mut undisturbed)?;
     tell_the_ends(&mut steps);
     Ok(Explanation {
@@ -283,7 +287,7 @@ mod tests {
     fn explain_toy(sampler: &str, schedule: Schedule) -> Result<Explanation> {
         let mut toy = Toy::phrases(6);
         let canvas = Canvas::prompt(&[], 6, toy.mask_id());
-        explain(&mut toy, &canvas, &sampler.parse().unwrap(), schedule)
+        explain(&mut toy, &canvas, &sampler.parse().unwrap(), schedule, &Proposal::greedy())
     }
 
     #[test]

@@ -15,7 +15,7 @@
 
 use super::ask;
 use cofill::adas::DEFAULT_ALPHA;
-use cofill::{Canvas, Decode, Denoiser, Error, Layers, Prediction, Query, Result, SamplerSpec, TokenId};
+use cofill::{Canvas, Decode, Denoiser, Error, Layers, Prediction, Proposal, Query, Result, SamplerSpec, TokenId};
 use cofill_report::kl::kl;
 use serde::Serialize;
 
@@ -34,12 +34,22 @@ pub struct Plan {
     pub alpha: f64,
     /// Also by every head of every layer; one more forward a state.
     pub heads: Heads,
+    /// How tokens are proposed; the paper proposes the likeliest.
+    pub proposal: Proposal,
 }
 
 impl Default for Plan {
     fn default() -> Plan {
         let (k, steps, layers) = (8, Steps::Spread, Layers::Last);
-        Plan { k, steps, layers, scope: Scope::CoSelected, alpha: DEFAULT_ALPHA, heads: Heads::Mean }
+        Plan {
+            k,
+            steps,
+            layers,
+            scope: Scope::CoSelected,
+            alpha: DEFAULT_ALPHA,
+            heads: Heads::Mean,
+            proposal: Proposal::greedy(),
+        }
     }
 }
 
@@ -160,7 +170,7 @@ pub struct Divergence {
 pub fn states(denoiser: &mut dyn Denoiser, canvas: Canvas, doc: usize, plan: &Plan) -> Result<Vec<State>> {
     let spec: SamplerSpec = format!("topk:{}", plan.k).parse()?;
     let probed = plan.steps.of(canvas.n_masked().div_ceil(plan.k));
-    let mut decode = Decode::new(canvas, spec.build()?)?;
+    let mut decode = Decode::builder(canvas, spec.build()?).proposal(plan.proposal.clone()).begin()?;
     let mut states = Vec::with_capacity(probed.len());
     while let Some(query) = decode.query() {
         // What comes after the last of them changes nothing.

@@ -3,13 +3,13 @@
 //! As in a shell, and without its surprises: braces do not nest, and one that is not closed, is empty or says the same thing twice
 //! is an error. An empty alternative is allowed, for `{,+ad}`.
 
-use cofill::SamplerSpec;
+use cofill::{Registry, SamplerSpec};
 
 /// The samplers that `text` stands for, the last braces running fastest.
-pub(super) fn samplers(text: &str) -> Result<Vec<SamplerSpec>, String> {
+pub(super) fn samplers(text: &str, registry: &Registry) -> Result<Vec<SamplerSpec>, String> {
     let spec = |name: String| match name == text {
-        true => name.parse::<SamplerSpec>().map_err(|error| error.to_string()),
-        false => name.parse::<SamplerSpec>().map_err(|error| format!("`{name}`, of `{text}`: {error}")),
+        true => registry.parse(&name).map_err(|error| error.to_string()),
+        false => registry.parse(&name).map_err(|error| format!("`{name}`, of `{text}`: {error}")),
     };
     expand(text)?.into_iter().map(spec).collect()
 }
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     fn names(text: &str) -> Vec<String> {
-        samplers(text).unwrap().iter().map(ToString::to_string).collect()
+        samplers(text, Registry::stock()).unwrap().iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -68,7 +68,7 @@ mod tests {
             ("ebs:1", "unknown sampler `ebs"),
         ];
         for (text, said) in cases {
-            let error = samplers(text).unwrap_err();
+            let error = samplers(text, Registry::stock()).unwrap_err();
             assert!(error.contains(said), "{text}: {error}");
         }
     }

@@ -1,7 +1,7 @@
 use super::*;
 
 fn parse(text: &str) -> Result<Recipe, Error> {
-    Recipe::parse(Path::new("experiments/x.toml"), text)
+    Recipe::parse(Path::new("experiments/x.toml"), text, Registry::stock())
 }
 
 /// A sweep of two models, with more lines.
@@ -15,8 +15,15 @@ fn with(lines: &str) -> String {
 fn a_recipe_is_a_product_in_order() {
     let recipe = parse(&with("lengths = [32, 64]\nlimit = 100\nlimits = { chain = 40 }")).unwrap();
     assert_eq!((recipe.name.as_str(), recipe.points.len()), ("x", 16));
-    let short = |point: &Point| {
-        format!("{} {} {} {} {}", point.model, point.task, point.sampler, point.length.unwrap(), point.limit.unwrap())
+    let short = |point: &EvalSpec| {
+        format!(
+            "{} {} {} {} {}",
+            point.model,
+            point.task,
+            point.sampler,
+            point.run.length.unwrap(),
+            point.questions.limit.unwrap()
+        )
     };
     let points: Vec<String> = recipe.points.iter().map(short).collect();
     assert_eq!(points[..3], ["a chain topk:1 32 40", "a chain topk:1 64 40", "a chain topk:2 32 40"]);
@@ -34,7 +41,23 @@ fn a_point_survives_being_written() {
     let text = with("wrapper = \"dream\"\nmath = \"sympy\"\nblock = 32\nsplit = \"validation\"\ndtype = \"q8_0\"");
     for point in parse(&text).unwrap().points {
         let written = serde_json::to_string(&point).unwrap();
-        assert_eq!(serde_json::from_str::<Point>(&written).unwrap(), point, "{written}");
+        let read = serde_json::from_str::<EvalSpec<String>>(&written).unwrap();
+        assert_eq!(read.resolve(Registry::stock()).unwrap(), point, "{written}");
+    }
+}
+
+/// Whatever `generate` can be told, a recipe can.
+#[test]
+fn every_option_of_a_run_is_a_key() {
+    let keys = "length = 24\ntop_p = 0.9\ntop_k = 5\ncfg = 0.5\nlogits_eos_inf = true\nconfidence_eos_eot_inf = true\n\
+                attention_of_source = true\nmax_nfe = 3\nchat = true\nbos = true\nstop = [\"x\"]\ndtype = \"q8_0\"\ndevice = \"cpu\"\n\
+                block = 8\ntemperature = 0.5\nseed = 7";
+    let run = &parse(&with(keys)).unwrap().points[0].run;
+    assert_eq!((run.top_p, run.top_k, run.cfg, run.max_nfe), (Some(0.9), Some(5), 0.5, Some(3)));
+    assert!(run.logits_eos_inf && run.confidence_eos_eot_inf && run.attention_of_source && run.chat);
+    assert_eq!((run.bos, run.stop.as_slice(), run.length), (Some(true), ["x".to_owned()].as_slice(), Some(24)));
+    for key in RunOptions::keys() {
+        assert!(keys.contains(&format!("{key} = ")), "`{key}` is an option that this test leaves out");
     }
 }
 
@@ -48,7 +71,12 @@ fn every_way_a_recipe_can_be_wrong() {
         ("wrapper = \"gemma\"", "unknown wrapper `gemma`"),
         ("math = \"maple\"", "expected `native` or `sympy`"),
         ("limits = { sums = 4 }", "sweep 1: `limits` names `sums`, which is not among `tasks`"),
-        ("temperature = -1.0", "`temperature` is -1; give 0 or more"),
+        ("temperature = -1.0", "sweep 1: temperature"),
+        ("top_p = 2.0", "sweep 1: top_p"),
+        ("dtype = \"f99\"", "line 6, `dtype = \"f99\"`: "),
+        ("device = \"abacus\"", "line 6, `device = \"abacus\"`: "),
+        ("logits_eos_inf = 1", "line 6, `logits_eos_inf = 1`: invalid type"),
+        ("length = 8\nlengths = [8]", "`length` and `lengths` are both given"),
         ("[[sweep]]\nmodels = []\ntasks = [\"sums\"]\nsamplers = [\"topk:1\"]", "sweep 2: `models` is empty"),
         ("[[sweep]]\nmodels = [\"a\"]", "missing field `tasks`"),
         (

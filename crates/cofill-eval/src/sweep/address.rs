@@ -1,6 +1,6 @@
 //! What a unit and a point are called: a hash of everything that decides their records.
 
-use crate::recipe::Point;
+use crate::spec::EvalSpec;
 use cofill_tasks::data::sha256;
 use serde_json::{Map, Value, json};
 use std::ops::Range;
@@ -12,7 +12,7 @@ pub(super) fn unit(what: &Map<String, Value>, docs: Range<usize>) -> String {
 }
 
 /// A point's name: words for people, then eight digits of its hash.
-pub(super) fn name(point: &Point, what: &Map<String, Value>) -> String {
+pub(super) fn name(point: &EvalSpec, what: &Map<String, Value>) -> String {
     let model = Path::new(&point.model).file_name().map_or("model".into(), |name| name.to_string_lossy());
     let words = format!("{model}-{}-{}-{}", point.task, point.sampler, &hash(&json!(what))[..8]);
     let plain = |c: char| if c.is_ascii_alphanumeric() || ".-+=".contains(c) { c } else { '_' };

@@ -8,7 +8,7 @@
 //! Claims of finished units stay too. A worker whose view of the folder is old, as happens with network caches, then finds them in
 //! its way.
 
-use super::card::{Card, Cards, Holder};
+use super::heartbeat::{Heartbeat, Heartbeats, Holder};
 use super::{Error, Sweep, Unit};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -17,11 +17,11 @@ use std::time::Duration;
 /// How long a worker may be silent before others take its unit over.
 pub const LEASE: Duration = Duration::from_secs(60);
 
-/// A worker's right to claim: its card.
+/// A worker's right to claim: its heartbeat.
 pub struct Claims {
     claims: PathBuf,
-    card: Card,
-    others: Cards,
+    heartbeat: Heartbeat,
+    others: Heartbeats,
 }
 
 /// What became of the wish to have a unit.
@@ -50,8 +50,8 @@ impl Claims {
     /// Joins the workers of a sweep.
     pub fn new(sweep: &Sweep, lease: Duration) -> Result<Claims, Error> {
         let workers = sweep.dir().join("workers");
-        let card = Card::new(&workers, lease)?;
-        Ok(Claims { claims: sweep.dir().join("claims"), card, others: Cards::new(&workers, lease) })
+        let heartbeat = Heartbeat::new(&workers, lease)?;
+        Ok(Claims { claims: sweep.dir().join("claims"), heartbeat, others: Heartbeats::new(&workers, lease) })
     }
 
     /// Claims a unit, if nobody who lives has it.
@@ -65,13 +65,13 @@ impl Claims {
         }
         // Our own: we are here again because it went wrong the first time.
         if let Some(worker) = last
-            && worker != self.card.id
+            && worker != self.heartbeat.id
             && let Some(holder) = self.others.holder(&worker)?
         {
             let since = age(&path(generation - 1));
             return Ok(Taken::Theirs { holder: Some(holder), since });
         }
-        match create(&path(generation), &self.card.id) {
+        match create(&path(generation), &self.heartbeat.id) {
             Ok(()) => Ok(Taken::Ours(Claim { next: path(generation + 1), generation })),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 Ok(Taken::Theirs { holder: None, since: Duration::ZERO })

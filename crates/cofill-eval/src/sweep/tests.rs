@@ -26,14 +26,14 @@ impl Drop for Folder {
     }
 }
 
-fn point(sampler: &str) -> Point {
+fn point(sampler: &str) -> EvalSpec {
     let text = format!(
         "about = \"x\"\n[[sweep]]\nmodels = [\"m\"]\ntasks = [\"chain\"]\nsamplers = [\"{sampler}\"]\nlimit = 20"
     );
-    Recipe::parse(Path::new("x.toml"), &text).unwrap().points.remove(0)
+    Recipe::parse(Path::new("x.toml"), &text, Registry::stock()).unwrap().points.remove(0)
 }
 
-fn header(point: &Point) -> Header {
+fn header(point: &EvalSpec) -> Header {
     let Value::Object(what) = json!({"task": point.task.name(), "sampler": point.sampler}) else { unreachable!() };
     Header { cofill_eval: results::VERSION, what, made_by: json!("test") }
 }
@@ -93,7 +93,7 @@ impl Runner for Fake<'_> {
     }
 }
 
-fn work(sweep: &Sweep, fake: &mut Fake<'_>) -> Result<Did, Error> {
+fn work(sweep: &Sweep, fake: &mut Fake<'_>) -> Result<WorkDone, Error> {
     Worker::new(sweep, Share::All, HOUR)?.work(fake)
 }
 
@@ -122,11 +122,11 @@ fn work_is_done_once_and_merged_in_order() {
     assert!(error.contains("3 of 3 units are not done, in `m-chain-topk_1-"), "{error}");
     let asked = Mutex::default();
     let mut fake = Fake { asked: Some(&asked), ..Fake::default() };
-    assert_eq!(work(&sweep, &mut fake).unwrap(), Did { units: 3, examples: 8, late: 0 });
-    assert_eq!(work(&sweep, &mut fake).unwrap(), Did::default());
+    assert_eq!(work(&sweep, &mut fake).unwrap(), WorkDone { units: 3, examples: 8, late: 0 });
+    assert_eq!(work(&sweep, &mut fake).unwrap(), WorkDone::default());
     // A point more is all there is to do then.
     plan(&sweep, "topk:2", 4);
-    assert_eq!(work(&sweep, &mut fake).unwrap(), Did { units: 2, examples: 4, late: 0 });
+    assert_eq!(work(&sweep, &mut fake).unwrap(), WorkDone { units: 2, examples: 4, late: 0 });
     let merged = sweep.merge().unwrap();
     assert_eq!((merged.len(), merged[0].totals.n, merged[0].totals.score().0), (2, 8, 0.5));
     let (read, records) = Results::read(&merged[0].path).unwrap();
@@ -143,7 +143,7 @@ fn racing_workers_do_each_unit_once() {
     }
     let asked = Mutex::default();
     // All of them want everything, in the same order.
-    let did: Vec<Did> = std::thread::scope(|scope| {
+    let did: Vec<WorkDone> = std::thread::scope(|scope| {
         let work = || work(&sweep, &mut Fake { asked: Some(&asked), ..Fake::default() }).unwrap();
         let workers: Vec<_> = (0..6).map(|_| scope.spawn(work)).collect();
         workers.into_iter().map(|worker| worker.join().unwrap()).collect()
@@ -166,7 +166,7 @@ fn a_unit_is_continued_where_its_worker_died() {
     sweep.plan(&point, &header(&point), 7, 7).unwrap();
     // Two batches of two, then it breaks.
     work(&sweep, &mut Fake { fails_after: Some(2), ..Fake::default() }).unwrap_err();
-    assert_eq!(work(&sweep, &mut Fake::default()).unwrap(), Did { units: 1, examples: 3, late: 0 });
+    assert_eq!(work(&sweep, &mut Fake::default()).unwrap(), WorkDone { units: 1, examples: 3, late: 0 });
     assert_eq!(std::fs::read_dir(folder.0.join("parts")).unwrap().count(), 0);
     assert_eq!(sweep.merge().unwrap()[0].totals.n, 7);
 }
@@ -193,7 +193,7 @@ fn the_living_keep_their_units_and_the_dead_lose_them_once() {
     assert!(ours(three.take(unit).unwrap()).is_none());
 }
 
-/// A card that nobody can read holds a unit for a lease, not for ever; whoever waits is told for whom.
+/// A heartbeat that nobody can read holds a unit for a lease, not for ever; whoever waits is told for whom.
 #[test]
 fn an_unreadable_card_holds_nobody_up() {
     let folder = Folder::new("unreadable");
@@ -201,13 +201,13 @@ fn an_unreadable_card_holds_nobody_up() {
     plan(&sweep, "topk:1", 3);
     let dead = Claims::new(&sweep, HOUR).unwrap();
     assert!(matches!(dead.take(&sweep.points().unwrap()[0].units[0]).unwrap(), Taken::Ours(_)));
-    std::mem::forget(dead); // killed: its card stays, and is not rewritten for an hour
-    let card = std::fs::read_dir(folder.0.join("workers")).unwrap().next().unwrap().unwrap().path();
-    std::fs::write(&card, "garbage").unwrap();
+    std::mem::forget(dead); // killed: its heartbeat stays, and is not rewritten for an hour
+    let heartbeat = std::fs::read_dir(folder.0.join("workers")).unwrap().next().unwrap().unwrap().path();
+    std::fs::write(&heartbeat, "garbage").unwrap();
     let mut fake = Fake::default();
     let did = Worker::new(&sweep, Share::All, Duration::from_millis(300)).unwrap().work(&mut fake).unwrap();
-    assert_eq!(did, Did { units: 1, examples: 3, late: 0 });
-    let named = card.file_name().unwrap().to_string_lossy().into_owned();
+    assert_eq!(did, WorkDone { units: 1, examples: 3, late: 0 });
+    let named = heartbeat.file_name().unwrap().to_string_lossy().into_owned();
     let waited = |wait: &Waiting| (wait.holder.worker.clone(), wait.holder.state, wait.units);
     assert_eq!(fake.waited.iter().map(waited).next(), Some((named, State::Unknown, 1)));
 }
@@ -316,7 +316,7 @@ fn a_part_that_changed_is_trusted_up_to_there() {
     assert_eq!(text.lines().count(), 5);
     std::fs::write(&part, text.replace("\"doc_id\":2,\"prompt_sha256\":\"\"", "\"doc_id\":2,\"prompt_sha256\":\"0\""))
         .unwrap();
-    assert_eq!(work(&sweep, &mut Fake::default()).unwrap(), Did { units: 1, examples: 5, late: 0 });
+    assert_eq!(work(&sweep, &mut Fake::default()).unwrap(), WorkDone { units: 1, examples: 5, late: 0 });
     let merged = sweep.merge().unwrap();
     assert_eq!(Results::read(&merged[0].path).unwrap().1, (0..7).map(record).collect::<Vec<_>>());
 }

@@ -1,7 +1,7 @@
 //! A worker: claims units, runs them, and goes on until its share is done.
 
-use super::card::Holder;
 use super::claim::{Claim, Claims, Taken};
+use super::heartbeat::Holder;
 use super::unit::{End, Part};
 use super::{Error, Planned, Sweep, Unit};
 use cofill_report::results::{Header, Record};
@@ -57,7 +57,7 @@ pub enum Share {
 
 /// What a worker did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Did {
+pub struct WorkDone {
     /// Units it finished.
     pub units: usize,
     /// Examples it ran.
@@ -103,8 +103,8 @@ impl<'a> Worker<'a> {
     }
 
     /// Works until its share is done, by itself or by others. When its own units are done or taken, it helps with the rest.
-    pub fn work<R: Runner>(&self, runner: &mut R) -> Result<Did, R::Error> {
-        let mut did = Did::default();
+    pub fn work<R: Runner>(&self, runner: &mut R) -> Result<WorkDone, R::Error> {
+        let mut did = WorkDone::default();
         loop {
             // Read again each time: somebody may have planned more.
             let points = self.sweep.points()?;
@@ -147,7 +147,7 @@ impl<'a> Worker<'a> {
         planned: &Planned,
         unit: &Unit,
         claim: &Claim,
-        did: &mut Did,
+        did: &mut WorkDone,
     ) -> Result<(), R::Error> {
         let header = runner.header(planned)?;
         let batch = runner.batch(planned)?.max(1);

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-/// As a JSON object.
-pub(crate) fn provenance() -> Value {
+/// As a JSON object. `commit` is that of the program, which only its own build can know.
+pub fn provenance(commit: &str) -> Value {
     json!({
         "version": env!("CARGO_PKG_VERSION"),
-        "commit": env!("COFILL_COMMIT"),
+        "commit": commit,
         "machine": {
             "os": std::env::consts::OS,
             "arch": std::env::consts::ARCH,

@@ -1,11 +1,11 @@
 //! Is the worker that claimed this still alive?
 //!
-//! Every worker keeps a card: who it is, and a promise to rewrite the card within its lease. On the same machine the system is asked
-//! whether the process exists, so the dead are known at once. From elsewhere only the card tells: one older than its lease belongs to
+//! Every worker keeps a heartbeat: who it is, and a promise to rewrite the heartbeat within its lease. On the same machine the system is asked
+//! whether the process exists, so the dead are known at once. From elsewhere only the heartbeat tells: one older than its lease belongs to
 //! the dead. Ages are differences of two times of the same file system, so the clocks of machines need not agree.
 //!
-//! Whatever is written on a card and on its file, nobody waits for ever: a card that the one who waits sees unchanged for a lease, by its own
-//! clock, has expired. This ends the lease of a card that cannot be read (ours counts then), of one whose time is in the future, and of a worker
+//! Whatever is written on a heartbeat and on its file, nobody waits for ever: a heartbeat that the one who waits sees unchanged for a lease, by its own
+//! clock, has expired. This ends the lease of a heartbeat that cannot be read (ours counts then), of one whose time is in the future, and of a worker
 //! on this machine that exists but was stopped. Should it wake up, it finds that somebody took over and throws its part away.
 
 use super::Error;
@@ -20,13 +20,13 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-/// How many times within a lease a card is rewritten. More than once, because a busy file server may swallow one.
+/// How many times within a lease a heartbeat is rewritten. More than once, because a busy file server may swallow one.
 const BEATS: u32 = 5;
 
-/// Cards have some hundred bytes; what is longer is none.
+/// Heartbeats have some hundred bytes; what is longer is none.
 const LONGEST: u64 = 1 << 16;
 
-/// What is written on a card.
+/// What is written on a heartbeat.
 #[derive(Debug, Serialize, Deserialize)]
 struct Text {
     host: String,
@@ -38,21 +38,21 @@ struct Text {
     lease_seconds: f64,
 }
 
-/// A worker's own card. Dropping it says goodbye.
-pub(super) struct Card {
+/// A worker's own heartbeat. Dropping it says goodbye.
+pub(super) struct Heartbeat {
     /// The name of its file.
     pub(super) id: String,
     path: PathBuf,
     stop: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
-impl Card {
-    /// Writes a card and keeps rewriting it.
-    pub(super) fn new(folder: &Path, lease: Duration) -> Result<Card, Error> {
-        static CARDS: AtomicUsize = AtomicUsize::new(0);
+impl Heartbeat {
+    /// Writes a heartbeat and keeps rewriting it.
+    pub(super) fn new(folder: &Path, lease: Duration) -> Result<Heartbeat, Error> {
+        static HEARTBEATS: AtomicUsize = AtomicUsize::new(0);
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let (host, pid) = (host(), std::process::id());
-        let id = format!("{host}.{pid}.{:x}.{}", since.as_nanos(), CARDS.fetch_add(1, Ordering::Relaxed));
+        let id = format!("{host}.{pid}.{:x}.{}", since.as_nanos(), HEARTBEATS.fetch_add(1, Ordering::Relaxed));
         let text = Text { host, machine: machine(), pid, began: began(pid), lease_seconds: lease.as_secs_f64() };
         let path = folder.join(&id);
         let write = || {
@@ -70,17 +70,17 @@ impl Card {
                     file.seek(SeekFrom::Start(0)).and_then(|_| file.write_all(&bytes)).and_then(|()| file.sync_data());
             }
         };
-        Ok(Card { id, path, stop: Some((stop, std::thread::spawn(beat))) })
+        Ok(Heartbeat { id, path, stop: Some((stop, std::thread::spawn(beat))) })
     }
 }
 
-impl Drop for Card {
+impl Drop for Heartbeat {
     fn drop(&mut self) {
         if let Some((stop, thread)) = self.stop.take() {
             drop(stop);
             let _ = thread.join();
         }
-        // Who has no card is gone.
+        // A worker without a heartbeat has ended, or never was.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -88,13 +88,13 @@ impl Drop for Card {
 /// A worker that may still be at work, as whoever waits for it sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
-    /// The name of its card.
+    /// The name of its heartbeat.
     pub worker: String,
-    /// Where it runs and as which process, if its card says so.
+    /// Where it runs and as which process, if its heartbeat says so.
     pub process: Option<(String, u32)>,
     /// What it does.
     pub state: State,
-    /// How long we have seen no change of its card.
+    /// How long we have seen no change of its heartbeat.
     pub silent: Duration,
     /// How long that may last.
     pub lease: Duration,
@@ -109,40 +109,40 @@ pub enum State {
     Stopped,
     /// It is on another machine.
     Elsewhere,
-    /// Its card cannot be read.
+    /// Its heartbeat cannot be read.
     Unknown,
 }
 
-/// The cards of others, watched.
-pub(super) struct Cards {
+/// The heartbeats of others, watched.
+pub(super) struct Heartbeats {
     folder: PathBuf,
-    /// Of a card that does not say.
+    /// Of a heartbeat that does not say.
     lease: Duration,
     seen: Mutex<HashMap<String, Seen>>,
 }
 
-/// A card as it was when it last changed, and when we noticed.
+/// A heartbeat as it was when it last changed, and when we noticed.
 struct Seen {
-    card: Read,
+    heartbeat: Read,
     at: Instant,
 }
 
-/// What a look at a card gives: its bytes, unless it cannot be read, and its time.
+/// What a look at a heartbeat gives: its bytes, unless it cannot be read, and its time.
 type Read = (Option<Vec<u8>>, Option<SystemTime>);
 
-impl Cards {
-    pub(super) fn new(folder: &Path, lease: Duration) -> Cards {
-        Cards { folder: folder.into(), lease, seen: Mutex::default() }
+impl Heartbeats {
+    pub(super) fn new(folder: &Path, lease: Duration) -> Heartbeats {
+        Heartbeats { folder: folder.into(), lease, seen: Mutex::default() }
     }
 
-    /// The worker of a card, if it may still be at work. Who has no card is gone.
+    /// The worker of a heartbeat, if it may still be at work. A worker without a heartbeat has ended, or never was.
     pub(super) fn holder(&self, id: &str) -> Result<Option<Holder>, Error> {
-        let Some(card) = read(&self.folder.join(id)) else { return Ok(None) };
-        let text = card.0.as_ref().and_then(|bytes| serde_json::from_slice::<Text>(bytes).ok());
-        let written = card.1;
-        let silent = self.silent(id, card);
+        let Some(heartbeat) = read(&self.folder.join(id)) else { return Ok(None) };
+        let text = heartbeat.0.as_ref().and_then(|bytes| serde_json::from_slice::<Text>(bytes).ok());
+        let written = heartbeat.1;
+        let silent = self.silent(id, heartbeat);
         let lease = text.as_ref().and_then(|text| Duration::try_from_secs_f64(text.lease_seconds).ok());
-        // Nobody asks for more than a day; a card that says so is damaged.
+        // Nobody asks for more than a day; a heartbeat that says so is damaged.
         let lease = lease.filter(|lease| *lease <= Duration::from_secs(86_400)).unwrap_or(self.lease);
         let state = match &text {
             None => State::Unknown,
@@ -164,20 +164,20 @@ impl Cards {
         Ok((silent <= lease).then_some(Holder { worker: id.into(), process, state, silent, lease }))
     }
 
-    /// How long a card has been as it is, by our own clock.
-    fn silent(&self, id: &str, card: Read) -> Duration {
+    /// How long a heartbeat has been as it is, by our own clock.
+    fn silent(&self, id: &str, heartbeat: Read) -> Duration {
         let mut seen = self.seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match seen.get(id) {
-            Some(seen) if seen.card == card => seen.at.elapsed(),
+            Some(seen) if seen.heartbeat == heartbeat => seen.at.elapsed(),
             _ => {
-                seen.insert(id.into(), Seen { card, at: Instant::now() });
+                seen.insert(id.into(), Seen { heartbeat, at: Instant::now() });
                 Duration::ZERO
             }
         }
     }
 }
 
-/// Looks at a card; `None` if there is none. One that cannot be read is there all the same.
+/// Looks at a heartbeat; `None` if there is none. One that cannot be read is there all the same.
 fn read(path: &Path) -> Option<Read> {
     let there = match path.metadata() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
@@ -253,28 +253,28 @@ mod tests {
     const HOUR: Duration = Duration::from_secs(3600);
 
     fn is_alive(folder: &Path, id: &str) -> Result<bool, Error> {
-        Ok(Cards::new(folder, HOUR).holder(id)?.is_some())
+        Ok(Heartbeats::new(folder, HOUR).holder(id)?.is_some())
     }
 
     fn folder(name: &str) -> PathBuf {
-        let path = std::env::temp_dir().join(format!("cofill-card-{}-{name}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("cofill-heartbeat-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         path
     }
 
-    /// A card of somebody we cannot ask the system about.
+    /// A heartbeat of somebody we cannot ask the system about.
     fn stranger(folder: &Path, lease_seconds: f64, machine: Option<String>, pid: u32, began: Option<u64>) {
         let text = Text { host: "far".into(), machine, pid, began, lease_seconds };
         std::fs::write(folder.join("far"), serde_json::to_vec(&text).unwrap()).unwrap();
     }
 
     #[test]
-    fn a_card_lives_as_long_as_its_worker() {
+    fn a_heartbeat_lives_as_long_as_its_worker() {
         let folder = folder("lives");
-        let card = Card::new(&folder, Duration::from_secs(60)).unwrap();
-        let id = card.id.clone();
+        let heartbeat = Heartbeat::new(&folder, Duration::from_secs(60)).unwrap();
+        let id = heartbeat.id.clone();
         assert!(is_alive(&folder, &id).unwrap());
-        drop(card);
+        drop(heartbeat);
         assert!(!is_alive(&folder, &id).unwrap() && !is_alive(&folder, "nobody").unwrap());
         std::fs::remove_dir_all(folder).ok();
     }
@@ -291,38 +291,38 @@ mod tests {
 
     /// It promises nothing that can be read, and it does not change.
     #[test]
-    fn a_card_that_cannot_be_read_expires_with_our_lease() {
+    fn a_heartbeat_that_cannot_be_read_expires_with_our_lease() {
         let folder = folder("unreadable");
         for bytes in [&b""[..], b"{\"host\":", b"\xff\xfe", b"{\"lease_seconds\":-1}"] {
             std::fs::write(folder.join("far"), bytes).unwrap();
-            let cards = Cards::new(&folder, Duration::from_millis(200));
-            let holder = cards.holder("far").unwrap().unwrap();
+            let heartbeats = Heartbeats::new(&folder, Duration::from_millis(200));
+            let holder = heartbeats.holder("far").unwrap().unwrap();
             assert_eq!((holder.state, holder.process, holder.silent), (State::Unknown, None, Duration::ZERO));
             std::thread::sleep(Duration::from_millis(250));
-            assert_eq!(cards.holder("far").unwrap(), None);
+            assert_eq!(heartbeats.holder("far").unwrap(), None);
             // It changes: somebody is there.
             std::fs::write(folder.join("far"), [bytes, b" "].concat()).unwrap();
-            assert!(cards.holder("far").unwrap().is_some());
+            assert!(heartbeats.holder("far").unwrap().is_some());
         }
         std::fs::remove_file(folder.join("far")).unwrap();
         std::fs::create_dir(folder.join("far")).unwrap();
-        let cards = Cards::new(&folder, Duration::from_millis(200));
-        assert_eq!(cards.holder("far").unwrap().unwrap().state, State::Unknown);
+        let heartbeats = Heartbeats::new(&folder, Duration::from_millis(200));
+        assert_eq!(heartbeats.holder("far").unwrap().unwrap().state, State::Unknown);
         std::thread::sleep(Duration::from_millis(250));
-        assert_eq!(cards.holder("far").unwrap(), None);
+        assert_eq!(heartbeats.holder("far").unwrap(), None);
         std::fs::remove_dir_all(folder).ok();
     }
 
     /// The clock of the file server jumped back: no age says that it is dead.
     #[test]
-    fn a_card_from_the_future_expires_all_the_same() {
+    fn a_heartbeat_from_the_future_expires_all_the_same() {
         let folder = folder("future");
         stranger(&folder, 0.2, None, 1, None);
         File::options().write(true).open(folder.join("far")).unwrap().set_modified(SystemTime::now() + HOUR).unwrap();
-        let cards = Cards::new(&folder, HOUR);
-        assert_eq!(cards.holder("far").unwrap().unwrap().state, State::Elsewhere);
+        let heartbeats = Heartbeats::new(&folder, HOUR);
+        assert_eq!(heartbeats.holder("far").unwrap().unwrap().state, State::Elsewhere);
         std::thread::sleep(Duration::from_millis(250));
-        assert_eq!(cards.holder("far").unwrap(), None);
+        assert_eq!(heartbeats.holder("far").unwrap(), None);
         std::fs::remove_dir_all(folder).ok();
     }
 
@@ -332,28 +332,28 @@ mod tests {
         let folder = folder("stopped");
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         stranger(&folder, 0.3, machine(), child.id(), began(child.id()));
-        let cards = Cards::new(&folder, HOUR);
-        assert_eq!(cards.holder("far").unwrap().unwrap().state, State::Running);
+        let heartbeats = Heartbeats::new(&folder, HOUR);
+        assert_eq!(heartbeats.holder("far").unwrap().unwrap().state, State::Running);
         let stop = std::process::Command::new("kill").args(["-STOP", &child.id().to_string()]).status();
         assert!(stop.unwrap().success());
         while !process(child.id()).unwrap().is_stopped {
             std::thread::sleep(Duration::from_millis(1));
         }
         stranger(&folder, 0.3, machine(), child.id(), began(child.id())); // its last sign
-        let holder = cards.holder("far").unwrap().unwrap();
+        let holder = heartbeats.holder("far").unwrap().unwrap();
         assert_eq!((holder.state, holder.process), (State::Stopped, Some(("far".into(), child.id()))));
         std::thread::sleep(Duration::from_millis(350));
-        assert_eq!(cards.holder("far").unwrap(), None);
+        assert_eq!(heartbeats.holder("far").unwrap(), None);
         child.kill().unwrap();
         child.wait().unwrap();
         std::fs::remove_dir_all(folder).ok();
     }
 
     #[test]
-    fn a_card_is_rewritten() {
+    fn a_heartbeat_is_rewritten() {
         let folder = folder("beats");
-        let card = Card::new(&folder, Duration::from_millis(100)).unwrap();
-        let written = || folder.join(&card.id).metadata().unwrap().modified().unwrap();
+        let heartbeat = Heartbeat::new(&folder, Duration::from_millis(100)).unwrap();
+        let written = || folder.join(&heartbeat.id).metadata().unwrap().modified().unwrap();
         let first = written();
         std::thread::sleep(Duration::from_millis(300));
         assert!(written() > first);

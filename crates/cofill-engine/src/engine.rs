@@ -1,0 +1,302 @@
+//! A model one can talk to: what computes, and the text of its tokens.
+
+use crate::codec::{Codec, Text};
+use crate::options::{Ends, RunOptions};
+use crate::{Error, Result, TOY};
+use cofill::toy::Toy;
+use cofill::{Denoiser, TokenId};
+use cofill_model::{AttentionRow, Checkpoint, GenerationDefaults, Message, Model};
+use std::path::Path;
+
+/// Whether special tokens are part of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Specials {
+    Hidden,
+    Shown,
+}
+
+/// The toy makes itself as long as it must; this is where it stops.
+const TOY_MOST: usize = 8192;
+
+/// An open model. Everything that text and canvases have to do with it is here; sampling is the core's.
+pub struct Engine {
+    name: String,
+    kind: Kind,
+}
+
+enum Kind {
+    Toy(Toy),
+    Checkpoint(Box<Open>),
+}
+
+/// A checkpoint in memory. Without a tokenizer it still takes and gives token ids.
+struct Open {
+    checkpoint: Checkpoint,
+    model: Model,
+    text: Result<Text, cofill_model::Error>,
+    defaults: GenerationDefaults,
+}
+
+/// What a benchmark must know of a checkpoint, short of its weights.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct About {
+    /// The family's name, which is also the name of its harness wrapper, if it has one.
+    pub family: String,
+    /// Beginning of text.
+    pub bos: Option<TokenId>,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("name", &self.name).finish_non_exhaustive() // weights are nothing to look at
+    }
+}
+
+impl About {
+    /// Of a checkpoint of which nothing is loaded.
+    pub fn checkpoint(checkpoint: &Checkpoint) -> Result<About> {
+        Ok(About { family: checkpoint.config()?.family.to_string(), bos: checkpoint.tokenizer()?.bos() })
+    }
+}
+
+impl Engine {
+    /// Opens what a name stands for, with the options that decide how weights are loaded and computed with.
+    pub fn open(name: &str, options: &RunOptions) -> Result<Engine> {
+        let kind = match name {
+            TOY => Kind::Toy(Toy::phrases(0)),
+            path if Engine::is_checkpoint(path) => {
+                Kind::Checkpoint(Box::new(Open::load(Checkpoint::open(Path::new(path))?, options)?))
+            }
+            _ => return Err(Error::UnknownModel { name: name.into() }),
+        };
+        let mut engine = Engine { name: name.into(), kind };
+        engine.configure(options)?;
+        Ok(engine)
+    }
+
+    /// A checkpoint of which nothing is loaded yet; the toy is none.
+    pub fn checkpoint_at(place: &Path) -> Result<Checkpoint> {
+        let name = || place.display().to_string();
+        match place == Path::new(TOY) {
+            true => Err(Error::NotACheckpoint { name: name() }),
+            false if Checkpoint::exists(place) => Ok(Checkpoint::open(place)?),
+            false => Err(Error::UnknownModel { name: name() }),
+        }
+    }
+
+    /// Loads a checkpoint, of which tokens alone are not enough: a tokenizer must be there.
+    pub fn of_checkpoint(checkpoint: Checkpoint, options: &RunOptions) -> Result<Engine> {
+        let name = checkpoint.path().display().to_string();
+        let open = Open::load(checkpoint, options)?;
+        let text = open.text.as_ref().map_err(|error| Error::NoTokenizer { problem: error.to_string() })?;
+        text.tokenizer.check_mask(open.model.config().mask_id)?;
+        let mut engine = Engine { name, kind: Kind::Checkpoint(Box::new(open)) };
+        engine.configure(options)?;
+        Ok(engine)
+    }
+
+    /// Whether a name stands for something that takes time to load.
+    pub fn is_checkpoint(name: &str) -> bool {
+        name != TOY && Checkpoint::exists(Path::new(name))
+    }
+
+    /// As it was named.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Sets what changes the model's answers: guidance, and the rows that attention is read from.
+    pub fn configure(&mut self, options: &RunOptions) -> Result<()> {
+        let Kind::Checkpoint(open) = &mut self.kind else {
+            let (option, lacks) = match options {
+                RunOptions { cfg, .. } if *cfg != 0.0 => ("cfg", "prompt to do without"),
+                RunOptions { attention_of_source: true, .. } => ("attention_of_source", "rows that predict others"),
+                _ => return Ok(()),
+            };
+            return Err(Error::NotForTheToy { option, lacks });
+        };
+        open.model.set_guidance(options.cfg)?;
+        let row = if options.attention_of_source { AttentionRow::Source } else { AttentionRow::Position };
+        open.model.set_attention_row(row);
+        Ok(())
+    }
+
+    /// Whether its checkpoint says that it was trained on the mini tasks.
+    pub fn knows_mini_tasks(&self) -> bool {
+        self.open_checkpoint().is_some_and(|open| open.defaults.tasks.as_deref() == Some("mini"))
+    }
+
+    /// How many positions it generates unless somebody says.
+    pub fn usual_length(&self) -> usize {
+        match &self.kind {
+            Kind::Toy(_) => 12,
+            Kind::Checkpoint(open) => open.defaults.length.unwrap_or(64),
+        }
+    }
+
+    /// Makes room for a canvas of `length`; refuses one that the model cannot hold.
+    pub fn fit(&mut self, length: usize) -> Result<()> {
+        let most = match &self.kind {
+            Kind::Toy(_) => TOY_MOST,
+            Kind::Checkpoint(open) => open.model.config().context,
+        };
+        if length > most {
+            return Err(Error::TooLong { length, name: self.name.clone(), most });
+        }
+        if let Kind::Toy(toy) = &mut self.kind {
+            *toy = Toy::phrases(length);
+        }
+        Ok(())
+    }
+
+    /// What answers queries.
+    pub fn denoiser(&mut self) -> &mut dyn Denoiser {
+        match &mut self.kind {
+            Kind::Toy(toy) => toy,
+            Kind::Checkpoint(open) => &mut open.model,
+        }
+    }
+
+    /// What answers queries, and what reads and writes text. An error for the toy, and for a checkpoint without a tokenizer.
+    pub fn parts(&mut self) -> Result<(&mut Model, &dyn Codec)> {
+        match &mut self.kind {
+            Kind::Toy(_) => Err(Error::NotACheckpoint { name: self.name.clone() }),
+            Kind::Checkpoint(open) => match &open.text {
+                Ok(text) => Ok((&mut open.model, text)),
+                Err(error) => Err(Error::NoTokenizer { problem: error.to_string() }),
+            },
+        }
+    }
+
+    /// The mask.
+    pub fn mask_id(&self) -> TokenId {
+        match &self.kind {
+            Kind::Toy(toy) => toy.mask_id(),
+            Kind::Checkpoint(open) => open.model.mask_id(),
+        }
+    }
+
+    /// The largest token id.
+    pub fn last_id(&self) -> TokenId {
+        let vocab = match &self.kind {
+            Kind::Toy(toy) => toy.vocab(),
+            Kind::Checkpoint(open) => open.model.vocab(),
+        };
+        vocab as TokenId - 1
+    }
+
+    /// The tokens with which its texts and turns end, where it has any.
+    pub fn ends(&self) -> Ends {
+        match self.open_checkpoint() {
+            None => Ends::default(),
+            Some(open) => {
+                let of_turn = open.text.as_ref().ok().and_then(|text| text.tokenizer.end_of_turn());
+                Ends { of_text: Some(open.model.config().eos_id), of_turn }
+            }
+        }
+    }
+
+    /// Beginning of text, as the tokenizer has it: Dream's configuration gives another id, which no evaluation uses.
+    pub fn bos(&self) -> Result<TokenId> {
+        let Some(open) = self.open_checkpoint() else {
+            return Err(Error::NotForTheToy { option: "bos", lacks: "beginning of text" });
+        };
+        match &open.text {
+            Err(error) => Err(Error::NoTokenizer { problem: error.to_string() }),
+            Ok(text) => text.tokenizer.bos().ok_or_else(|| Error::NoBos { names: text.tokenizer.names() }),
+        }
+    }
+
+    /// What a benchmark must know of it.
+    pub fn about(&self) -> Result<About> {
+        let open = self.open_checkpoint().ok_or_else(|| Error::NotACheckpoint { name: self.name.clone() })?;
+        let bos = open.text.as_ref().ok().and_then(|text| text.tokenizer.bos());
+        Ok(About { family: open.model.config().family.to_string(), bos })
+    }
+
+    /// The SHA-256 of its checkpoint.
+    pub fn fingerprint(&self) -> Result<String> {
+        let open = self.open_checkpoint().ok_or_else(|| Error::NotACheckpoint { name: self.name.clone() })?;
+        Ok(open.checkpoint.fingerprint()?)
+    }
+
+    /// The checkpoint's own model, for what only weights can answer.
+    pub fn weights(&self) -> Option<&Model> {
+        self.open_checkpoint().map(|open| &open.model)
+    }
+
+    /// The text of a token.
+    pub fn piece(&self, token: TokenId) -> String {
+        match &self.kind {
+            _ if token == self.mask_id() => "[MASK]".into(),
+            Kind::Toy(_) => Toy::piece(token).into(),
+            Kind::Checkpoint(open) => match &open.text {
+                Ok(text) => text.tokenizer.piece(token),
+                Err(_) => format!("<{token}>"),
+            },
+        }
+    }
+
+    /// The text of a sequence.
+    pub(crate) fn text(&self, tokens: &[TokenId], specials: Specials) -> Result<String> {
+        let pieces = || tokens.iter().map(|&token| self.piece(token)).collect::<Vec<_>>().join(" ");
+        match self.open_checkpoint().map(|open| &open.text) {
+            Some(Ok(text)) => Ok(text.tokenizer.decode(tokens, specials == Specials::Hidden)?),
+            _ => Ok(pieces()),
+        }
+    }
+
+    /// The tokens of a text. The toy knows whole words only.
+    pub fn encode(&self, text: &str) -> Result<Vec<TokenId>> {
+        match &self.kind {
+            Kind::Toy(toy) => {
+                let words = 0..toy.mask_id();
+                let known = || words.clone().map(Toy::piece).collect::<Vec<_>>().join(", ");
+                let unknown = |word: &str| Error::UnknownWord { word: word.into(), known: known() };
+                let token = |word| words.clone().find(|&token| Toy::piece(token) == word).ok_or_else(|| unknown(word));
+                text.split_whitespace().map(token).collect()
+            }
+            Kind::Checkpoint(open) => match &open.text {
+                Ok(known) => {
+                    known.tokenizer.check_mask(open.model.mask_id())?;
+                    Ok(known.tokenizer.encode(text)?)
+                }
+                Err(error) => Err(Error::NoTokenizer { problem: error.to_string() }),
+            },
+        }
+    }
+
+    /// Whether chats can be rendered as the checkpoint was trained on them.
+    pub fn has_chat_template(&self) -> bool {
+        let text = self.open_checkpoint().and_then(|open| open.text.as_ref().ok());
+        text.is_some_and(|text| matches!(text.chat, Ok(Some(_))))
+    }
+
+    /// A chat as the checkpoint's template puts it; `None` for a model without one.
+    pub(crate) fn render_chat(&self, messages: &[Message]) -> Result<Option<String>> {
+        let text = self.open_checkpoint().and_then(|open| open.text.as_ref().ok());
+        match text.map(|text| &text.chat) {
+            Some(Ok(Some(template))) => Ok(Some(template.render(messages, true)?)),
+            Some(Err(error)) => Err(Error::BadTemplate { problem: error.to_string() }),
+            _ => Ok(None),
+        }
+    }
+
+    fn open_checkpoint(&self) -> Option<&Open> {
+        match &self.kind {
+            Kind::Toy(_) => None,
+            Kind::Checkpoint(open) => Some(open),
+        }
+    }
+}
+
+impl Open {
+    fn load(checkpoint: Checkpoint, options: &RunOptions) -> Result<Open> {
+        let model = Model::of(&checkpoint, options.load())?;
+        let eos_id = model.config().eos_id;
+        let text = checkpoint.tokenizer();
+        let text = text.map(|tokenizer| Text { eos: tokenizer.piece(eos_id), tokenizer, chat: checkpoint.chat() });
+        let defaults = checkpoint.generation_defaults()?;
+        Ok(Open { checkpoint, model, text, defaults })
+    }
+}

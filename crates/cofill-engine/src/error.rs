@@ -1,0 +1,107 @@
+//! Every way an engine says no. The words name the fact and the remedy; a command adds its flags.
+
+use cofill::TokenId;
+use std::path::PathBuf;
+
+/// `Result` with [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why an engine cannot do what it was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The checkpoint, or computing with it.
+    #[error(transparent)]
+    Model(#[from] cofill_model::Error),
+    /// The decode.
+    #[error(transparent)]
+    Decode(#[from] cofill::Error),
+    /// There is no such model.
+    #[error("unknown model `{name}`; give {}", crate::MODEL_NAMES)]
+    UnknownModel {
+        /// As it was named.
+        name: String,
+    },
+    /// Only checkpoints have weights, tokenizers and fingerprints.
+    #[error("`{name}` is no checkpoint and knows none of the tasks")]
+    NotACheckpoint {
+        /// As it was named.
+        name: String,
+    },
+    /// An option that the toy does not have.
+    #[error("{option} is for checkpoints; the toy has no {lacks}")]
+    NotForTheToy {
+        /// The option's name.
+        option: &'static str,
+        /// What the toy would need for it.
+        lacks: &'static str,
+    },
+    /// A word that the toy does not know.
+    #[error("the toy does not know the word `{word}`; it knows {known}")]
+    UnknownWord {
+        /// The word.
+        word: String,
+        /// Those it knows.
+        known: String,
+    },
+    /// Text was given or is wanted, and there is no tokenizer that can be used.
+    #[error("{problem}")]
+    NoTokenizer {
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The tokenizer names no beginning of text.
+    #[error("`{}` names no `bos_token`", .names.display())]
+    NoBos {
+        /// The file that would name it.
+        names: PathBuf,
+    },
+    /// The canvas is longer than the model's context.
+    #[error("the canvas has {length} positions, but `{name}` holds {most}; shorten it")]
+    TooLong {
+        /// Positions of the canvas.
+        length: usize,
+        /// The model.
+        name: String,
+        /// Positions it can hold.
+        most: usize,
+    },
+    /// A prompt holds the mask, which would be filled like any other.
+    #[error("the prompt contains {mask_id}, which is the mask; give the whole canvas as tokens")]
+    MaskInPrompt {
+        /// The mask.
+        mask_id: TokenId,
+    },
+    /// `[MASK:` without a number of positions.
+    #[error("`{gap}` is not a gap; write [MASK:4] for four positions, 1 to 65535")]
+    BadGap {
+        /// What was written.
+        gap: String,
+    },
+    /// A text with gaps that has none.
+    #[error("the template has no gap; write [MASK:4] where four positions are to be filled")]
+    NoGap,
+    /// Not a token id.
+    #[error("`{given}` is not a token id; expected {expected}")]
+    NotATokenId {
+        /// What was written.
+        given: String,
+        /// What may be.
+        expected: &'static str,
+    },
+    /// A chat without anything to answer.
+    #[error("the chat has no message of the user, and `{name}` has no chat template; add one")]
+    NoUserMessage {
+        /// The model.
+        name: String,
+    },
+    /// The chat option without a prompt.
+    #[error("a chat needs a prompt; give one")]
+    ChatWithoutPrompt,
+    /// The chat template cannot be used.
+    #[error("{problem}")]
+    BadTemplate {
+        /// What is wrong with it.
+        problem: String,
+    },
+}

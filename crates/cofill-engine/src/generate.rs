@@ -1,0 +1,255 @@
+//! Canvases filled, one or many at a time, with an event after every step.
+//!
+//! A decode is plain data between two forwards, so whoever listens may stop one after any step; what was committed stays.
+
+use crate::input::{Drawn, Input};
+use crate::options::RunOptions;
+use crate::question::{Judged, Question};
+use crate::reading::Reading;
+use crate::{Engine, Result};
+use cofill::{Canvas, Decode, Denoiser, Pool, Prediction, Query, SamplerSpec, Step, Ticket, TokenId};
+use serde::Serialize;
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+/// A canvas that is ready to be filled.
+#[derive(Debug)]
+pub struct Prepared {
+    /// As it is before the first step.
+    pub start: Canvas,
+    /// The question of a mini task that it asks, if it does.
+    pub question: Option<Question>,
+    /// What whoever asked should hear.
+    pub warnings: Vec<String>,
+    decode: Decode,
+    stops: Vec<String>,
+}
+
+/// One step of one canvas.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct StepEvent<'a> {
+    /// Which of the canvases that were given, from 0.
+    pub index: usize,
+    /// What was committed: positions, tokens with their texts (`pieces`), and the statistics that decided.
+    pub step: &'a Step,
+    /// The canvas after the step.
+    pub canvas: &'a Canvas,
+    /// Forwards so far.
+    pub nfe: usize,
+}
+
+/// How filling a canvas ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Finish {
+    /// No mask is left.
+    Complete,
+    /// The most forwards that were allowed are used up.
+    Capped,
+    /// Whoever listened wanted no more.
+    Cancelled,
+}
+
+/// Where the time went, in seconds. Of canvases that were filled together, each has its share of a forward.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct Seconds {
+    /// In forwards.
+    pub model: f64,
+    /// In deciding what to commit.
+    pub sampler: f64,
+}
+
+/// What came of a canvas.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Generation {
+    /// As it was before the first step.
+    pub start: Canvas,
+    /// As it is now.
+    pub canvas: Canvas,
+    /// What a person reads of it: up to the end of text, the end of a turn or a stop string.
+    pub text: String,
+    /// How many of the generated tokens are in that text.
+    pub useful: usize,
+    /// Forwards.
+    pub nfe: usize,
+    /// How it ended.
+    pub finish: Finish,
+    /// Every step.
+    pub steps: Vec<Step>,
+    /// Where the time went.
+    pub seconds: Seconds,
+    /// Whether the question of a mini task was answered rightly, if one was asked.
+    pub judged: Option<Judged>,
+}
+
+impl Generation {
+    /// Positions that were filled.
+    pub fn filled(&self) -> usize {
+        self.start.n_masked() - self.canvas.n_masked()
+    }
+
+    /// Positions that a forward filled, on average.
+    pub fn tokens_per_forward(&self) -> f64 {
+        self.filled() as f64 / self.nfe.max(1) as f64
+    }
+
+    /// Tokens that somebody reads, by the time they took.
+    pub fn useful_tokens_per_second(&self) -> f64 {
+        self.useful as f64 / (self.seconds.model + self.seconds.sampler).max(1e-9)
+    }
+}
+
+/// The decode of a canvas by a sampler, as options want it.
+pub fn begin(
+    canvas: Canvas,
+    sampler: &SamplerSpec,
+    options: &RunOptions,
+    proposal: cofill::Proposal,
+) -> cofill::Result<Decode> {
+    Decode::builder(canvas, sampler.build()?)
+        .proposal(proposal)
+        .schedule(options.schedule())
+        .cap(options.max_nfe)
+        .begin()
+}
+
+impl Engine {
+    /// Turns what was given into a canvas, and a sampler and options into a decode of it.
+    pub fn prepare(&mut self, input: &Input, sampler: &SamplerSpec, options: &RunOptions) -> Result<Prepared> {
+        options.check()?;
+        let Drawn { canvas, question, warnings } = self.draw(input, options)?;
+        let decode = begin(canvas.clone(), sampler, options, options.proposal(self.ends()))?;
+        Ok(Prepared { start: canvas, question, warnings, decode, stops: options.stop.clone() })
+    }
+
+    /// Fills a canvas.
+    pub fn generate(&mut self, prepared: Prepared) -> Result<Generation> {
+        self.generate_watched(prepared, &mut |_| ControlFlow::Continue(()))
+    }
+
+    /// Fills a canvas and tells of every step; `Break` ends it there.
+    pub fn generate_watched(
+        &mut self,
+        prepared: Prepared,
+        watch: &mut dyn FnMut(&StepEvent<'_>) -> ControlFlow<()>,
+    ) -> Result<Generation> {
+        let mut all = self.generate_many(vec![prepared], watch)?;
+        all.remove(0)
+    }
+
+    /// Fills canvases together: they share forwards and nothing else. A decode that fails ends alone; a forward that fails ends all.
+    pub fn generate_many(
+        &mut self,
+        prepared: Vec<Prepared>,
+        watch: &mut dyn FnMut(&StepEvent<'_>) -> ControlFlow<()>,
+    ) -> Result<Vec<Result<Generation>>> {
+        let mut pool = Pool::new();
+        let mut running: Vec<Running> = Vec::with_capacity(prepared.len());
+        for Prepared { start, question, decode, stops, .. } in prepared {
+            let ticket = pool.add(decode);
+            running.push(Running {
+                ticket,
+                start,
+                question,
+                stops,
+                steps: Vec::new(),
+                seconds: Seconds::default(),
+                end: None,
+            });
+        }
+        while !pool.is_empty() {
+            let begun = Instant::now();
+            let mut timed = Timed { denoiser: self.denoiser(), spent: Duration::ZERO };
+            let events = pool.round(&mut timed)?;
+            let model = timed.spent.as_secs_f64();
+            let share = |seconds: f64| seconds / events.len().max(1) as f64;
+            let (model, sampler) = (share(model), share(begun.elapsed().as_secs_f64() - model));
+            for event in events {
+                let Some(index) = running.iter().position(|running| running.ticket == event.ticket) else { continue };
+                let running = &mut running[index];
+                running.seconds.model += model;
+                running.seconds.sampler += sampler;
+                match event.step {
+                    Err(error) => running.end = Some(Err(error.into())),
+                    Ok(None) => {}
+                    Ok(Some(mut step)) => {
+                        step.pieces = step.commits.iter().map(|commit| self.piece(commit.token)).collect();
+                        if let Some(decode) = pool.get(event.ticket) {
+                            let told = StepEvent { index, step: &step, canvas: decode.canvas(), nfe: decode.nfe() };
+                            let stop = watch(&told).is_break() && decode.finish().is_none();
+                            running.steps.push(step);
+                            if stop && let Some(decode) = pool.cancel(event.ticket) {
+                                running.end = Some(Ok((decode, Finish::Cancelled)));
+                            }
+                        }
+                    }
+                }
+            }
+            for (ticket, finish, decode) in pool.finished() {
+                let finish = if finish == cofill::Finish::Capped { Finish::Capped } else { Finish::Complete };
+                if let Some(running) = running.iter_mut().find(|running| running.ticket == ticket) {
+                    running.end = Some(Ok((decode, finish)));
+                }
+            }
+        }
+        Ok(running.into_iter().filter_map(|running| self.ended(running)).collect())
+    }
+
+    /// What came of a decode that is over.
+    fn ended(&self, running: Running) -> Option<Result<Generation>> {
+        let Running { start, question, stops, steps, seconds, end, .. } = running;
+        let (decode, finish) = match end? {
+            Ok(end) => end,
+            Err(error) => return Some(Err(error)),
+        };
+        let reading = self.read(&start, decode.canvas(), &stops);
+        Some(reading.map(|Reading { text, useful }| Generation {
+            judged: question.map(|question| question.judge(&text)),
+            canvas: decode.canvas().clone(),
+            nfe: decode.nfe(),
+            start,
+            text,
+            useful,
+            finish,
+            steps,
+            seconds,
+        }))
+    }
+}
+
+/// A canvas on its way.
+struct Running {
+    ticket: Ticket,
+    start: Canvas,
+    question: Option<Question>,
+    stops: Vec<String>,
+    steps: Vec<Step>,
+    seconds: Seconds,
+    end: Option<Result<(Decode, Finish)>>,
+}
+
+/// A model whose time is taken.
+struct Timed<'a> {
+    denoiser: &'a mut dyn Denoiser,
+    spent: Duration,
+}
+
+impl Denoiser for Timed<'_> {
+    fn mask_id(&self) -> TokenId {
+        self.denoiser.mask_id()
+    }
+
+    fn vocab(&self) -> usize {
+        self.denoiser.vocab()
+    }
+
+    fn denoise(&mut self, queries: &[Query<'_>]) -> cofill::Result<Vec<Prediction>> {
+        let begun = Instant::now();
+        let answer = self.denoiser.denoise(queries);
+        self.spent += begun.elapsed();
+        answer
+    }
+}

@@ -1,0 +1,209 @@
+//! From what was given to a canvas: a prompt and masks, a chat, a text with gaps, or tokens.
+
+use crate::options::RunOptions;
+use crate::question::Question;
+use crate::{Engine, Error, Result};
+use cofill::{Canvas, TokenId};
+use cofill_model::Message;
+use cofill_tasks::mini::Form;
+
+/// How a gap begins: `[MASK:4]` is four positions.
+const MASK_GAP: &str = "[MASK:";
+
+/// What is to be filled.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub enum Input {
+    /// Masks alone; a model that was trained on the mini tasks is asked one of their questions instead.
+    #[default]
+    Nothing,
+    /// Text, and masks after it.
+    Prompt(String),
+    /// A chat, and masks for its next turn. A model without a chat template gets the user's last message as its prompt, with a warning.
+    Messages(Vec<Message>),
+    /// Text with gaps (`[MASK:4]`), everything around them kept as it is.
+    Template(String),
+    /// A prompt as tokens, and masks after it.
+    PromptTokens(Vec<TokenId>),
+    /// A whole canvas; masks are where the mask's id is.
+    Tokens(Vec<TokenId>),
+}
+
+/// A canvas, the question it asks, and what its maker should hear.
+#[derive(Debug)]
+pub(crate) struct Drawn {
+    pub(crate) canvas: Canvas,
+    pub(crate) question: Option<Question>,
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Engine {
+    /// The question of a mini task that an input asks, for models that know them. Asked nothing at all, they are given one.
+    fn question(&self, input: &Input, options: &RunOptions) -> Option<Question> {
+        let of = |text: &str, form: Form| Question::of(text).filter(|question| question.task.form() == form);
+        match input {
+            _ if !self.knows_mini_tasks() => None,
+            Input::Prompt(text) => of(text, Form::Continue),
+            Input::Template(text) => of(text, Form::Infill),
+            Input::Nothing if options.length.is_none() => Question::of(Question::USUAL),
+            Input::Messages(messages) if !self.has_chat_template() => of(last_of_user(messages)?, Form::Continue),
+            _ => None,
+        }
+    }
+
+    /// The canvas that an input describes; a question says what its prompt and length should be.
+    pub(crate) fn draw(&mut self, input: &Input, options: &RunOptions) -> Result<Drawn> {
+        let question = self.question(input, options);
+        let mut warnings = Vec::new();
+        let asked = |text: &String| question.as_ref().map_or(text, |question| &question.prompt).clone();
+        let bos = if options.bos == Some(true) { Some(self.bos()?) } else { None };
+        let prompt = match input {
+            Input::Tokens(tokens) => {
+                let canvas = self.checked(tokens.clone(), 0)?;
+                return Ok(Drawn { canvas, question, warnings });
+            }
+            Input::Template(text) => {
+                let tokens = begin(bos, self.fill_in(&asked(text))?);
+                let canvas = self.checked(tokens, 0)?;
+                return Ok(Drawn { canvas, question, warnings });
+            }
+            Input::PromptTokens(tokens) => tokens.clone(),
+            Input::Nothing if options.chat => return Err(Error::ChatWithoutPrompt),
+            Input::Nothing => match &question {
+                Some(question) => self.encode(&question.prompt)?,
+                None => Vec::new(),
+            },
+            Input::Prompt(text) if options.chat => {
+                self.chat(&[Message::new("user", text.as_str())], question.as_ref(), &mut warnings)?
+            }
+            Input::Prompt(text) => self.encode(&asked(text))?,
+            Input::Messages(messages) => self.chat(messages, question.as_ref(), &mut warnings)?,
+        };
+        let mask_id = self.mask_id();
+        if prompt.contains(&mask_id) {
+            return Err(Error::MaskInPrompt { mask_id });
+        }
+        let usual = || question.as_ref().map_or_else(|| self.usual_length(), |question| question.task.length());
+        let length = options.length.unwrap_or_else(usual);
+        let canvas = self.checked(begin(bos, prompt), length)?;
+        Ok(Drawn { canvas, question, warnings })
+    }
+
+    /// A chat as the checkpoint's template puts it, or the user's last message where there is no template.
+    fn chat(
+        &self,
+        messages: &[Message],
+        question: Option<&Question>,
+        warnings: &mut Vec<String>,
+    ) -> Result<Vec<TokenId>> {
+        if let Some(text) = self.render_chat(messages)? {
+            return self.encode(&text);
+        }
+        let name = self.name();
+        let last = last_of_user(messages).ok_or_else(|| Error::NoUserMessage { name: name.into() })?;
+        warnings.push(format!("`{name}` has no chat template; the last message of the user is its prompt"));
+        self.encode(question.map_or(last, |question| &question.prompt))
+    }
+
+    /// The tokens of a text with gaps, the mask in every gap.
+    fn fill_in(&self, text: &str) -> Result<Vec<TokenId>> {
+        let mut tokens = Vec::new();
+        for piece in gaps(text)? {
+            match piece {
+                Piece::Text(text) => tokens.extend(self.encode(text)?),
+                Piece::Masks(n) => tokens.resize(tokens.len() + n, self.mask_id()),
+            }
+        }
+        Ok(tokens)
+    }
+
+    /// Adds `masks` and refuses what the model cannot hold or does not know.
+    fn checked(&mut self, mut tokens: Vec<TokenId>, masks: usize) -> Result<Canvas> {
+        let length = tokens.len().saturating_add(masks);
+        self.fit(length)?;
+        let (mask_id, last) = (self.mask_id(), self.last_id());
+        if let Some(position) = tokens.iter().position(|&token| token > last) {
+            return Err(cofill::Error::UnknownToken { token: tokens[position], position, last }.into());
+        }
+        tokens.resize(length, mask_id);
+        Ok(Canvas::new(tokens, mask_id))
+    }
+}
+
+/// A piece of a text with gaps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Piece<'a> {
+    /// Kept as it is.
+    Text(&'a str),
+    /// So many positions to fill.
+    Masks(usize),
+}
+
+/// A text with `[MASK:n]` gaps, in pieces. Each is encoded by itself, so that what stands between gaps stays as it is.
+pub fn gaps(text: &str) -> Result<Vec<Piece<'_>>> {
+    let wrong = |gap: &str| Error::BadGap { gap: format!("{MASK_GAP}{gap}") };
+    let mut parts = text.split(MASK_GAP);
+    let mut pieces = vec![Piece::Text(parts.next().unwrap_or_default())];
+    for part in parts {
+        let (n, rest) = part.split_once(']').ok_or_else(|| wrong(part))?;
+        let n: u16 = n.parse().ok().filter(|&n| n > 0).ok_or_else(|| wrong(n))?;
+        pieces.extend([Piece::Masks(n.into()), Piece::Text(rest)]);
+    }
+    if pieces.len() == 1 { Err(Error::NoGap) } else { Ok(pieces) }
+}
+
+fn last_of_user(messages: &[Message]) -> Option<&str> {
+    messages.iter().rev().find(|message| message.role == "user").map(|message| message.content.as_str())
+}
+
+/// `tokens` after `bos`, which is never there twice.
+fn begin(bos: Option<TokenId>, tokens: Vec<TokenId>) -> Vec<TokenId> {
+    match bos {
+        Some(bos) if tokens.first() != Some(&bos) => [vec![bos], tokens].concat(),
+        _ => tokens,
+    }
+}
+
+/// `1,2,M`: ids, and M for the mask where masks are allowed.
+pub fn parse_tokens(text: &str, mask: Option<TokenId>) -> Result<Vec<TokenId>> {
+    let expected = match mask {
+        Some(_) => "token ids and M, separated by commas",
+        None => "token ids, separated by commas",
+    };
+    let token = |id: &str| match (id, mask) {
+        ("M", Some(mask)) => Ok(mask),
+        _ => id.parse().map_err(|_| Error::NotATokenId { given: id.into(), expected }),
+    };
+    text.split(',').map(str::trim).map(token).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_with_gaps_is_cut_at_them() {
+        let pieces = gaps("a [MASK:2]b[MASK:1]").unwrap();
+        use Piece::{Masks, Text};
+        assert_eq!(pieces, [Text("a "), Masks(2), Text("b"), Masks(1), Text("")]);
+        for wrong in ["[MASK:]", "[MASK:0]", "[MASK:x]", "[MASK:65536]", "[MASK:4"] {
+            let said = gaps(wrong).unwrap_err().to_string();
+            assert!(said.starts_with("`[MASK:") && said.contains("is not a gap; write [MASK:4]"), "{said}");
+        }
+        assert!(gaps("no gap").unwrap_err().to_string().contains("has no gap"));
+    }
+
+    #[test]
+    fn tokens_are_ids_and_masks_where_they_may_be() {
+        assert_eq!(parse_tokens("1, M,3", Some(9)).unwrap(), [1, 9, 3]);
+        let said = parse_tokens("1,M", None).unwrap_err().to_string();
+        assert_eq!(said, "`M` is not a token id; expected token ids, separated by commas");
+    }
+
+    #[test]
+    fn the_beginning_of_text_is_there_once() {
+        assert_eq!(begin(Some(1), vec![2]), [1, 2]);
+        assert_eq!(begin(Some(1), vec![1, 2]), [1, 2]);
+        assert_eq!(begin(None, vec![2]), [2]);
+    }
+}

@@ -1,0 +1,57 @@
+//! A masked diffusion language model one can talk to.
+//!
+//! An [`Engine`] opens what a name stands for (a model inside the program, a folder, a GGUF file, the toy), turns text into a canvas,
+//! fills the canvas and reads it. Commands, sweeps and diagnostics are doors on it, and so is whatever else talks to a model.
+//!
+//! ```
+//! use cofill_engine::{Engine, Input, RunOptions};
+//!
+//! let mut engine = Engine::open("toy", &RunOptions::default())?;
+//! let options = serde_json::from_str(r#"{"length": 6}"#)?;
+//! let ready = engine.prepare(&Input::Nothing, &"topk:2+ad".parse()?, &options)?;
+//! let answer = engine.generate(ready)?;
+//! assert_eq!(answer.text, "Alan Turing visited San Diego again");
+//! assert_eq!(answer.nfe, 3);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | | |
+//! |---|---|
+//! | [`RunOptions`], [`RunSpec`] | everything one run can be told, defined once for commands, recipes, plans and headers |
+//! | [`Engine`] | a model and its text |
+//! | [`Input`] | what is to be filled: a prompt, a chat, a text with gaps, tokens |
+//! | [`StepEvent`], [`Generation`] | what happens step by step, and what came of it |
+//! | [`Question`] | what the tiny models know: prompts of the mini tasks, judged on the spot |
+//! | [`provenance()`] | what made a result |
+
+mod codec;
+mod engine;
+mod error;
+mod generate;
+mod input;
+mod options;
+mod provenance;
+mod question;
+mod reading;
+
+pub use codec::Codec;
+pub use engine::{About, Engine};
+pub use error::{Error, Result};
+pub use generate::{Finish, Generation, Prepared, Seconds, StepEvent, begin};
+pub use input::{Input, Piece, gaps, parse_tokens};
+pub use options::{DEFAULT_SAMPLER, Ends, RunOptions, RunSpec};
+pub use provenance::provenance;
+pub use question::{Judged, Question};
+
+/// The models that can be named.
+#[cfg(feature = "embedded")]
+pub const MODEL_NAMES: &str = "`tiny-llada` or `tiny-dream` (inside this program, trained on the mini tasks), `toy` (a known joint distribution over short sentences), or a LLaDA, Dream or A2D-Qwen checkpoint: a folder or a .gguf file";
+/// The models that can be named.
+#[cfg(not(feature = "embedded"))]
+pub const MODEL_NAMES: &str = "`toy` (a known joint distribution over short sentences), or a LLaDA, Dream or A2D-Qwen checkpoint: a folder or a .gguf file";
+
+/// The model that is meant when none is named.
+pub const DEFAULT_MODEL: &str = if cfg!(feature = "embedded") { "tiny-llada" } else { TOY };
+
+/// The name of the toy.
+pub const TOY: &str = "toy";

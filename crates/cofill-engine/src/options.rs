@@ -1,0 +1,237 @@
+//! What one run can be told, defined once.
+//!
+//! [`RunOptions`] is the one list of options: its fields are the flags of the commands (with the feature `clap`), the keys of a
+//! recipe, the fields of a plan and the fields of a result's header. A new option is a field here, and every door has it.
+
+use cofill::{Error, Proposal, Result, SamplerSpec, Schedule, Style, TokenId};
+use cofill_model::{Device, Dtype, LoadOptions};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// The sampler that is meant when none is named, whatever the command.
+pub const DEFAULT_SAMPLER: &str = "topk:2+ad";
+
+/// How a model is loaded, what its canvas looks like and how tokens are proposed: everything about a run but the model and the sampler.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::Args))]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct RunOptions {
+    /// How weights are kept: f32 is exact, f16, q8_0, q6k and q4k are smaller (default: f32 for folders, as stored for GGUF files).
+    #[cfg_attr(feature = "clap", arg(long, value_name = "TYPE"))]
+    pub dtype: Option<Dtype>,
+    /// What computes: cpu, cuda or metal; the latter need a build with the feature of that name.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "NAME", default_value_t = Device::Cpu))]
+    pub device: Device,
+    /// How many positions to generate after the prompt (default: the paper's for a benchmark, what a mini task needs for its prompts, 12
+    /// for the toy, else 64).
+    #[cfg_attr(feature = "clap", arg(short = 'n', long, value_name = "N", allow_negative_numbers = true))]
+    pub length: Option<usize>,
+    /// Decode blocks of N positions from left to right (default: no blocks).
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N"))]
+    pub block: Option<usize>,
+    /// Whether the canvas begins with the tokenizer's beginning-of-text token, unless the prompt has it already. What holds without is
+    /// the door's to say, and so is how it is asked for.
+    #[cfg_attr(feature = "clap", arg(skip))]
+    pub bos: Option<bool>,
+    /// Put the prompt through the checkpoint's chat template.
+    #[cfg_attr(feature = "clap", arg(long))]
+    pub chat: bool,
+    /// 0 proposes the likeliest token, more draws at random.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "T", default_value_t = 0.0, allow_negative_numbers = true))]
+    pub temperature: f64,
+    /// Keep the likeliest tokens up to this mass, before confidence is read (Dream's way; also at temperature 0).
+    #[cfg_attr(feature = "clap", arg(long, value_name = "P", allow_negative_numbers = true))]
+    pub top_p: Option<f64>,
+    /// Keep the N likeliest tokens, before confidence is read (Dream's way; also at temperature 0).
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N"))]
+    pub top_k: Option<usize>,
+    /// Classifier-free guidance: above 0, every forward also runs without what was given.
+    #[cfg_attr(
+        feature = "clap",
+        arg(long, value_name = "SCALE", default_value_t = 0.0, allow_negative_numbers = true)
+    )]
+    pub cfg: f64,
+    /// Take attention for position i from the row that predicts it (i - 1 in Dream), not from its own.
+    #[cfg_attr(feature = "clap", arg(long))]
+    pub attention_of_source: bool,
+    /// Never propose end of text (LLaDA's option of that name).
+    #[cfg_attr(feature = "clap", arg(long))]
+    pub logits_eos_inf: bool,
+    /// Propose end of text and end of turn last, whatever the sampler ranks by (LLaDA's option of that name). Samplers that ask no
+    /// model for their order (dus, dream@origin, p2@random) keep it.
+    #[cfg_attr(feature = "clap", arg(long))]
+    pub confidence_eos_eot_inf: bool,
+    /// The root of all randomness.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true))]
+    pub seed: u64,
+    /// Stop after N forwards, with masks left if need be.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N"))]
+    pub max_nfe: Option<usize>,
+    /// Cut the generated text at the first of these; may be given several times.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "TEXT", value_parser = clap::builder::NonEmptyStringValueParser::new()))]
+    pub stop: Vec<String>,
+}
+
+/// A model, a sampler, and how they are put together.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "clap", derive(clap::Args))]
+#[non_exhaustive]
+pub struct RunSpec {
+    /// The model.
+    #[cfg_attr(feature = "clap", arg(short, long, default_value = crate::DEFAULT_MODEL, help = format!("The model: {}", crate::MODEL_NAMES)))]
+    pub model: String,
+    /// Which positions are committed together; `cofill samplers` lists the forms.
+    #[cfg_attr(feature = "clap", arg(short, long, value_name = "SPEC", default_value = DEFAULT_SAMPLER))]
+    pub sampler: SamplerSpec,
+    /// Everything else.
+    #[cfg_attr(feature = "clap", command(flatten))]
+    #[serde(flatten)]
+    pub options: RunOptions,
+}
+
+impl RunSpec {
+    /// A model and a sampler with the defaults of everything else.
+    pub fn new(model: impl Into<String>, sampler: SamplerSpec) -> RunSpec {
+        RunSpec { model: model.into(), sampler, options: RunOptions::default() }
+    }
+}
+
+/// Options that a header has named from the start; the others are named when they are not the default. So runs that an older version
+/// could do have the headers, and the addresses of units of work, that it gave them.
+const ALWAYS_NAMED: [&str; 6] = ["dtype", "length", "block", "temperature", "seed", "bos"];
+
+impl RunOptions {
+    /// The names of all options, as recipes and plans write them.
+    pub fn keys() -> Vec<String> {
+        RunOptions::default().fields().keys().cloned().collect()
+    }
+
+    /// How weights are loaded.
+    pub fn load(&self) -> LoadOptions {
+        LoadOptions { dtype: self.dtype, device: self.device }
+    }
+
+    /// Which masks are eligible when.
+    pub fn schedule(&self) -> Schedule {
+        self.block.map_or(Schedule::Full, |len| Schedule::Blocks { len })
+    }
+
+    /// How tokens are proposed by a model whose texts and turns end with these tokens.
+    pub fn proposal(&self, ends: Ends) -> Proposal {
+        let mut proposal = Proposal::sampled(self.temperature, self.seed);
+        proposal.suppress = if self.logits_eos_inf { ends.of_text.into_iter().collect() } else { Vec::new() };
+        proposal.demote = match self.confidence_eos_eot_inf {
+            true => ends.of_text.into_iter().chain(ends.of_turn).collect(),
+            false => Vec::new(),
+        };
+        proposal.style = match (self.top_p, self.top_k) {
+            (None, None) => Style::Clean,
+            (top_p, top_k) => Style::Filtered { top_p, top_k },
+        };
+        proposal
+    }
+
+    /// Refuses numbers that no run can have, before anything is opened.
+    pub fn check(&self) -> Result<()> {
+        let bad = |what, limit: &str, given: String| Err(Error::BadSetting { what, limit: limit.into(), given });
+        self.proposal(Ends::default()).check()?;
+        if self.block == Some(0) {
+            return bad("block", "1 or more", "0".into());
+        }
+        if !(self.cfg.is_finite() && self.cfg >= 0.0) {
+            return bad("cfg", "a finite number, 0 or more", self.cfg.to_string());
+        }
+        if self.stop.iter().any(String::is_empty) {
+            return bad("stop", "a text of one character or more", "an empty text".into());
+        }
+        Ok(())
+    }
+
+    /// The options that decide what is generated, for the header of a result: where it was computed does not, and a length or a
+    /// beginning of text that was left to the model is what it became.
+    pub fn deciding(&self, length: usize, bos: Option<TokenId>) -> Map<String, Value> {
+        let (mut fields, usual) = (self.fields(), RunOptions::default().fields());
+        fields.remove("device");
+        fields.insert("length".into(), length.into());
+        fields.insert("bos".into(), bos.into());
+        fields.retain(|name, value| ALWAYS_NAMED.contains(&name.as_str()) || usual.get(name) != Some(value));
+        fields
+    }
+
+    /// Every option by name.
+    fn fields(&self) -> Map<String, Value> {
+        match serde_json::to_value(self) {
+            Ok(Value::Object(fields)) => fields,
+            _ => Map::new(), // a struct of numbers, texts and lists is always an object
+        }
+    }
+}
+
+/// The tokens with which a model ends.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Ends {
+    /// End of text.
+    pub of_text: Option<TokenId>,
+    /// End of a turn in a chat.
+    pub of_turn: Option<TokenId>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn options_are_read_by_name_and_unknown_ones_refused() {
+        let options: RunOptions = serde_json::from_value(json!({"dtype": "q8_0", "top_p": 0.9, "chat": true})).unwrap();
+        assert_eq!((options.dtype, options.top_p, options.chat), (Some(Dtype::Q8_0), Some(0.9), true));
+        assert_eq!(options.device, Device::Cpu);
+        let unknown = serde_json::from_value::<RunOptions>(json!({"topp": 0.9})).unwrap_err().to_string();
+        assert!(unknown.contains("unknown field `topp`"), "{unknown}");
+        let again: RunOptions = serde_json::from_value(serde_json::to_value(&options).unwrap()).unwrap();
+        assert_eq!(again, options);
+    }
+
+    /// Headers of version 1 had exactly these fields, and units of work are addressed by them.
+    #[test]
+    fn what_an_older_version_could_do_is_named_as_it_did() {
+        let options = RunOptions { block: Some(8), device: Device::Cuda, ..RunOptions::default() };
+        let expected = json!({"dtype": null, "length": 32, "block": 8, "temperature": 0.0, "seed": 0, "bos": null});
+        assert_eq!(Value::Object(options.deciding(32, None)), expected);
+        let options = RunOptions { logits_eos_inf: true, stop: vec!["x".into()], ..options };
+        let fields = options.deciding(32, Some(7));
+        assert_eq!(
+            (&fields["logits_eos_inf"], &fields["stop"], &fields["bos"]),
+            (&json!(true), &json!(["x"]), &json!(7))
+        );
+        assert_eq!(fields.len(), 8);
+    }
+
+    #[test]
+    fn numbers_that_no_run_can_have_are_refused_by_name() {
+        let usual = RunOptions::default();
+        let cases = [
+            (RunOptions { temperature: -1.0, ..usual.clone() }, "temperature"),
+            (RunOptions { top_p: Some(1.5), ..usual.clone() }, "top_p"),
+            (RunOptions { top_k: Some(0), ..usual.clone() }, "top_k"),
+            (RunOptions { cfg: f64::NAN, ..usual.clone() }, "cfg"),
+            (RunOptions { block: Some(0), ..usual.clone() }, "block"),
+            (RunOptions { stop: vec![String::new()], ..usual.clone() }, "stop"),
+        ];
+        for (options, named) in cases {
+            let said = options.check().unwrap_err().to_string();
+            assert!(said.contains(named), "{said}");
+        }
+        assert!(usual.check().is_ok());
+    }
+
+    #[test]
+    fn ends_are_suppressed_or_demoted() {
+        let ends = Ends { of_text: Some(1), of_turn: Some(2) };
+        let options = RunOptions { logits_eos_inf: true, confidence_eos_eot_inf: true, ..RunOptions::default() };
+        let proposal = options.proposal(ends);
+        assert_eq!((proposal.suppress, proposal.demote), (vec![1], vec![1, 2]));
+        assert_eq!(RunOptions::default().proposal(ends), Proposal::greedy());
+    }
+}

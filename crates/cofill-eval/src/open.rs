@@ -1,0 +1,352 @@
+//! What one score takes, opened: a task with its data and judges, and every default decided.
+//!
+//! Opening goes in two steps, because a plan must know what a point *is*, hashes included, without loading a single weight: the task
+//! ([`OpenTask`]), then what it becomes with a model ([`ResolvedRun`]).
+
+use crate::judges::{self, JudgeSet};
+use crate::run::{BenchmarkTask, MiniTask, Question, Run, Settings, Task};
+use crate::spec::{EvalSpec, TaskOptions};
+use cofill_engine::{About, Engine};
+use cofill_model::Model;
+use cofill_report::results::{self, Header, Record};
+use cofill_tasks::TaskName;
+use cofill_tasks::benchmarks::{self, Benchmark, Loaded, Variant};
+use cofill_tasks::mini::{Example, Form, Mini};
+use cofill_tasks::wrapper::Wrapper;
+use serde_json::{Map, Value, json};
+use std::num::NonZeroUsize;
+use std::ops::Range;
+
+/// How many questions of a mini task are asked, unless somebody says.
+const MINI_LIMIT: usize = 500;
+/// How many can be asked. There are more, but drawing until nothing new comes would take hours.
+const MINI_MOST: usize = 100_000;
+
+/// Why a score cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Opening the model or computing with it.
+    #[error(transparent)]
+    Engine(#[from] cofill_engine::Error),
+    /// A mini task has fewer prompts than were asked for.
+    #[error("{task} has only {most} {what}, and {limit} were asked for")]
+    TooMany {
+        /// The task.
+        task: Mini,
+        /// How many there are.
+        most: usize,
+        /// Which prompts are counted.
+        what: String,
+        /// How many were asked for.
+        limit: usize,
+    },
+    /// A benchmark without its files.
+    #[error("{task} needs its data files, and no folder was named")]
+    NoData {
+        /// The benchmark.
+        task: Benchmark,
+    },
+    /// Its files, its prompts or its scores.
+    #[error(transparent)]
+    Benchmark(#[from] benchmarks::Error),
+    /// Its judges.
+    #[error(transparent)]
+    Judges(#[from] judges::Error),
+    /// A model that names no beginning of text, and a run that begins with one.
+    #[error("`{model}` names no beginning-of-text token, and the run begins with one")]
+    NoBos {
+        /// The model.
+        model: String,
+    },
+    /// Nothing to generate.
+    #[error("length is 0; give 1 or more")]
+    NoLength,
+    /// An option that makes no sense for this task.
+    #[error("{option} is for tasks that continue a prompt, and {task} fills gaps")]
+    NotForInfill {
+        /// The option's name.
+        option: &'static str,
+        /// The task.
+        task: TaskName,
+    },
+    /// Options that nobody can run with.
+    #[error(transparent)]
+    Options(#[from] cofill::Error),
+    /// What was planned is not what is here.
+    #[error(
+        "`{name}` was planned with {field} {planned}, and here {field} is {here}; make it the same here, or plan again here"
+    )]
+    Changed {
+        /// The point.
+        name: String,
+        /// The first field that differs.
+        field: String,
+        /// When it was planned.
+        planned: Value,
+        /// Now.
+        here: Value,
+    },
+    /// A run that failed.
+    #[error(transparent)]
+    Run(#[from] crate::run::Error),
+    /// The folder of a sweep.
+    #[error(transparent)]
+    Sweep(#[from] crate::sweep::Error),
+    /// A point of a sweep that failed.
+    #[error("point `{name}`: {source}")]
+    Point {
+        /// The point.
+        name: String,
+        /// Why.
+        source: Box<Error>,
+    },
+}
+
+/// The first `limit` prompts of a mini task's split.
+pub fn mini_examples(task: Mini, options: &TaskOptions, limit: usize) -> Result<Vec<Example>, Error> {
+    let split = options.split;
+    if limit > MINI_MOST {
+        return Err(Error::TooMany { task, most: MINI_MOST, what: "prompts to ask".into(), limit });
+    }
+    let examples: Vec<Example> = task.distinct(split, options.corpus_seed).take(limit).collect();
+    match examples.len() < limit {
+        true => Err(Error::TooMany { task, most: examples.len(), what: format!("{split} prompts"), limit }),
+        false => Ok(examples),
+    }
+}
+
+/// A task with everything it asks and judges with.
+pub enum OpenTask {
+    /// A mini task and its questions.
+    Mini(MiniTask),
+    /// A benchmark.
+    Benchmark {
+        /// Its files.
+        loaded: Box<Loaded>,
+        /// Which of its prompts.
+        variant: Variant,
+        /// Who judges the answers.
+        judges: JudgeSet,
+    },
+}
+
+impl OpenTask {
+    /// Generates or reads the questions, and starts the judges.
+    pub fn open(spec: &EvalSpec) -> Result<OpenTask, Error> {
+        let mut open = OpenTask::open_unjudged(spec)?;
+        if let (TaskName::Benchmark(task), OpenTask::Benchmark { judges, .. }) = (spec.task, &mut open) {
+            *judges = JudgeSet::start(task, &spec.judges)?;
+        }
+        Ok(open)
+    }
+
+    /// Generates or reads the questions, for whoever wants no scores.
+    pub fn open_unjudged(spec: &EvalSpec) -> Result<OpenTask, Error> {
+        match spec.task {
+            TaskName::Mini(task) => {
+                let limit = spec.questions.limit.map_or(MINI_LIMIT, Into::into);
+                let examples = mini_examples(task, &spec.questions, limit)?;
+                Ok(OpenTask::Mini(MiniTask { task, examples, stops: spec.run.stop.clone() }))
+            }
+            TaskName::Benchmark(task) => {
+                let data = spec.data.as_ref().ok_or(Error::NoData { task })?;
+                let loaded = Box::new(task.load(data)?);
+                let variant = Variant { shots: spec.questions.shots, ranks: spec.questions.ranks };
+                loaded.prompts(variant)?; // refuses what cannot be asked, before a model is loaded
+                Ok(OpenTask::Benchmark { loaded, variant, judges: JudgeSet::default() })
+            }
+        }
+    }
+
+    /// Two points with the same key ask the same.
+    pub fn key(spec: &EvalSpec) -> String {
+        let questions = TaskOptions { batch: None, wrapper: None, ..spec.questions.clone() };
+        format!("{:?}", (spec.task, questions, &spec.judges, &spec.data, &spec.run.stop))
+    }
+
+    /// How many questions a point asks.
+    pub fn docs(&self, spec: &EvalSpec) -> usize {
+        let docs = match self {
+            OpenTask::Mini(task) => task.docs(),
+            OpenTask::Benchmark { loaded, .. } => loaded.docs(),
+        };
+        spec.questions.limit.map_or(docs, |limit| docs.min(limit.get()))
+    }
+
+    /// At most `limit` questions with their numbers: the first of a mini task, some of every subject of a benchmark.
+    pub fn sample(&self, limit: usize) -> Result<Vec<(usize, Question)>, Error> {
+        match self {
+            OpenTask::Mini(task) => (0..task.docs().min(limit)).map(|doc| Ok((doc, task.question(doc)?))).collect(),
+            OpenTask::Benchmark { loaded, variant, .. } => {
+                let prompts = loaded.prompts(*variant)?;
+                let question = |doc| Ok((doc, Question { prompt: prompts.prompt(doc)?, form: Form::Continue }));
+                loaded.balanced(limit).into_iter().map(question).collect()
+            }
+        }
+    }
+
+    /// What a reader of the score must know.
+    pub fn warnings(&self) -> Vec<String> {
+        match self {
+            OpenTask::Mini(_) => Vec::new(),
+            OpenTask::Benchmark { loaded, .. } => loaded.warnings(),
+        }
+    }
+
+    /// Lends the task to whoever asks it.
+    pub fn lend<T>(&self, run: &ResolvedRun, ask: impl FnOnce(&dyn Task) -> Result<T, Error>) -> Result<T, Error> {
+        match self {
+            OpenTask::Mini(task) => ask(task),
+            OpenTask::Benchmark { loaded, variant, judges } => {
+                let prompts = loaded.prompts(*variant)?;
+                let stops = &run.settings.options.stop;
+                ask(&BenchmarkTask { loaded, prompts, wrapper: run.wrapper, judges: judges.judges(), stops })
+            }
+        }
+    }
+}
+
+/// A point whose every default is decided.
+#[derive(Debug, Clone)]
+pub struct ResolvedRun {
+    /// How canvases are made and filled.
+    pub settings: Settings,
+    /// Whose post-processing is followed.
+    pub wrapper: Wrapper,
+    /// What decides the records, but for the weights.
+    what: Map<String, Value>,
+}
+
+impl ResolvedRun {
+    /// Decides every default of a point, for a model of which no weight need be loaded.
+    pub fn new(spec: &EvalSpec, task: &OpenTask, about: &About) -> Result<ResolvedRun, Error> {
+        spec.run.check()?;
+        // A family's name is its wrapper's; the others have none.
+        let wrapper = spec.questions.wrapper.unwrap_or_else(|| about.family.parse().unwrap_or_default());
+        let (mut what, wants_bos) = match task {
+            OpenTask::Mini(task) => {
+                let infill = task.task.form() == Form::Infill;
+                if infill && spec.run.chat {
+                    return Err(Error::NotForInfill { option: "chat", task: spec.task });
+                }
+                let options = &spec.questions;
+                let corpus = [("split", json!(options.split.name())), ("corpus_seed", json!(options.corpus_seed))];
+                (corpus.map(|(name, value)| (name.into(), value)).into_iter().collect(), false)
+            }
+            OpenTask::Benchmark { loaded, variant, judges } => {
+                let mut what = scoring(loaded, wrapper, judges);
+                what.insert("shots".into(), json!(loaded.prompts(*variant)?.shots()));
+                what.insert("ranks".into(), json!(spec.questions.ranks));
+                (what, wrapper.begins_with_bos())
+            }
+        };
+        let bos = match spec.run.bos.unwrap_or(wants_bos) {
+            true => Some(about.bos.ok_or_else(|| Error::NoBos { model: spec.model.clone() })?),
+            false => None,
+        };
+        let length = spec.run.length.unwrap_or(spec.task.length());
+        if length == 0 {
+            return Err(Error::NoLength);
+        }
+        let named = [("task", json!(spec.task.name())), ("model", json!(spec.model)), ("sampler", json!(spec.sampler))];
+        what.extend(named.map(|(name, value)| (name.into(), value)));
+        what.extend(spec.run.deciding(length, bos));
+        // A sampler from elsewhere says itself when it decides differently; ours have the version of this program.
+        if let Some(version) = &spec.sampler.entry().version {
+            what.insert("sampler_version".into(), json!(version));
+        }
+        let settings = Settings { sampler: spec.sampler.clone(), options: spec.run.clone(), length, bos };
+        Ok(ResolvedRun { settings, wrapper, what })
+    }
+
+    /// What a file of results begins with; `model_sha256` is the checkpoint's fingerprint, `made_by` who runs this
+    /// ([`cofill_engine::provenance`]).
+    pub fn header(&self, model_sha256: &str, made_by: &Value) -> Header {
+        let mut what = self.what.clone();
+        what.insert("model_sha256".into(), json!(model_sha256));
+        Header { cofill_eval: results::VERSION, what, made_by: made_by.clone() }
+    }
+}
+
+/// One score, open: a model, a task, and every default decided.
+pub struct Evaluation {
+    engine: Engine,
+    sha256: String,
+    task: OpenTask,
+    run: ResolvedRun,
+    docs: usize,
+    batch: usize,
+}
+
+impl Evaluation {
+    /// Opens the task, then the model: what is wrong with a request shows before weights are read.
+    pub fn open(spec: &EvalSpec) -> Result<Evaluation, Error> {
+        let task = OpenTask::open(spec)?;
+        let (engine, sha256) = engine(spec)?;
+        let run = ResolvedRun::new(spec, &task, &engine.about()?)?;
+        let (docs, batch) = (task.docs(spec), batch(&engine, spec.questions.batch));
+        Ok(Evaluation { engine, sha256, task, run, docs, batch })
+    }
+
+    /// What a file of results begins with; `made_by` says who runs this ([`cofill_engine::provenance`]).
+    pub fn header(&self, made_by: &Value) -> Header {
+        self.run.header(&self.sha256, made_by)
+    }
+
+    /// How many questions there are.
+    pub fn docs(&self) -> usize {
+        self.docs
+    }
+
+    /// What a reader of the score must know.
+    pub fn warnings(&self) -> Vec<String> {
+        self.task.warnings()
+    }
+
+    /// Answers the next questions, as many as are best asked together, from `doc` on. Nothing when there are no more.
+    pub fn next(&mut self, doc: usize) -> Result<Vec<Record>, Error> {
+        ask(&mut self.engine, &self.task, &self.run, doc..self.docs.min(doc + self.batch))
+    }
+}
+
+/// A point's model, and its fingerprint. Its checkpoint is opened once.
+pub(crate) fn engine(spec: &EvalSpec) -> Result<(Engine, String), Error> {
+    let engine = Engine::of_checkpoint(Engine::checkpoint_at(&spec.place())?, &spec.run)?;
+    let sha256 = engine.fingerprint()?;
+    Ok((engine, sha256))
+}
+
+/// Answers some questions of a task.
+pub(crate) fn ask(
+    engine: &mut Engine,
+    task: &OpenTask,
+    run: &ResolvedRun,
+    docs: Range<usize>,
+) -> Result<Vec<Record>, Error> {
+    engine.configure(&run.settings.options)?; // points of a sweep share a model, not its guidance
+    let ends = engine.ends();
+    let (model, codec) = engine.parts()?;
+    task.lend(run, |task| Ok(Run { task, settings: &run.settings, codec, ends }.batch(model, docs)?))
+}
+
+/// How many questions of a point are best asked together.
+pub(crate) fn batch(engine: &Engine, wanted: Option<NonZeroUsize>) -> usize {
+    wanted.map_or_else(|| engine.weights().map_or(1, Model::usual_batch), NonZeroUsize::get)
+}
+
+/// What decides the scores of a benchmark, beside the answers.
+pub fn scoring(task: &Loaded, wrapper: Wrapper, judges: &JudgeSet) -> Map<String, Value> {
+    let data = task.sources().iter().map(|source| {
+        json!({"file": source.file.name, "rows": source.rows, "sha256": source.sha256, "known": source.is_known()})
+    });
+    let fields = [
+        ("wrapper", json!(wrapper.name())),
+        ("until", json!(task.bench().until())),
+        ("equivalence", json!(judges.equivalence.as_ref().map(|judge| judge.name()))),
+        ("execution", json!(judges.execute.as_ref().map(|judge| judge.describe()))),
+        ("data", data.collect()),
+        ("warnings", json!(task.warnings())),
+    ];
+    fields.map(|(name, value)| (name.into(), value)).into_iter().collect()
+}

@@ -16,7 +16,7 @@
 //! | Adm: Fast-dLLM | [`fast_dllm`] |
 //! | joint dependence error | [`toy::Toy::multi_information`] |
 //!
-//! Rivals are samplers of their own: `klass.rs`, `dapd.rs`, `dawn.rs`, `punt.rs` and so on. All of them have one text form
+//! Samplers that are no ranking with a rule are in `samplers/`: `klass.rs`, `dapd.rs`, `dawn.rs`, `punt.rs` and so on. All have one text form
 //! ([`SamplerSpec`]), and one loop runs them all ([`Decode`]).
 //!
 //! ```
@@ -35,6 +35,32 @@
 //! assert_eq!(write("topk:2+ad")?, "Alan Turing visited San Diego again");
 //! # Ok::<(), cofill::Error>(())
 //! ```
+//!
+//! # A sampler or a model of your own
+//!
+//! A sampler is a type that implements [`Sampler`]; an [`Entry`](spec::Entry) gives it a name, and a [`Registry`] with that entry
+//! reads it wherever ours are read:
+//!
+//! ```
+//! use cofill::{Picks, Policy, Registry, Result, Sampler, StepView, Verdict, spec::Entry};
+//!
+//! struct Leftmost;
+//!
+//! impl Sampler for Leftmost {
+//!     fn select(&mut self, view: &StepView<'_>, picks: &mut Picks) -> Result<Verdict> {
+//!         view.slots().take(1).for_each(|slot| picks.push(view, slot, view.confidence(slot)));
+//!         Ok(Verdict::Commit)
+//!     }
+//! }
+//!
+//! let entry = Entry::new("leftmost", "one after the other", |_, _| Ok(Policy::Commits(Box::new(Leftmost)))).version(1);
+//! let registry = Registry::default().with(entry)?;
+//! assert_eq!(registry.parse("leftmost")?.to_string(), "leftmost");
+//! # Ok::<(), cofill::Error>(())
+//! ```
+//!
+//! A model is a type that implements [`Denoiser`]. In `examples/`, `own_sampler.rs` compares a sampler with Top-k, `own_model.rs` plugs
+//! in a model of letter pairs, and `decode_toy.rs` drives a decode step by step.
 
 mod decode;
 pub mod divergence;

@@ -1,7 +1,7 @@
 //! One sequence being decoded. The caller drives: [`Decode::query`] says what to ask the model, [`Decode::absorb`] takes the answer.
 //!
-//! That gives batching, streaming, cancelling and NFE counting for free: a decode is plain data between two forwards, and
-//! stopping is not asking any more. Every absorb is one NFE.
+//! Batching, streaming, cancelling and counting forwards need no machinery: between two forwards a decode is plain data, and to
+//! stop it is to ask no further query. Every absorb is one NFE (one forward).
 
 mod canvas;
 mod pool;
@@ -23,7 +23,7 @@ use crate::{
 /// A canvas, a sampler, and how far they have come.
 ///
 /// Not `Clone`: the sampler in it may hold anything, a handle of another language included, and only its author knows how to copy
-/// that. Who wants to branch begins a new decode of a copy of [`Decode::canvas`] with a policy built afresh.
+/// that. To branch, begin a new decode of a copy of [`Decode::canvas`] with a policy built afresh.
 #[derive(Debug)]
 pub struct Decode {
     canvas: Canvas,

@@ -1,4 +1,4 @@
-//! Every way this crate can say no. Each variant is one way an input can be wrong, and has a test.
+//! Every error of this crate. Each variant is one way an input can be wrong, and has a test.
 
 use crate::TokenId;
 
@@ -13,7 +13,7 @@ pub enum Error {
     /// No sampler has this name.
     #[error("unknown sampler `{name}`; expected one of {accepted}")]
     UnknownSampler {
-        /// What was given.
+        /// The text that was given.
         name: String,
         /// The forms that exist.
         accepted: String,
@@ -21,7 +21,7 @@ pub enum Error {
     /// A parameter or option is not a number, or text follows it.
     #[error("`{text}` is not {what}; expected the form `{form}`")]
     NotANumber {
-        /// The offending text.
+        /// The text that should be a number.
         text: String,
         /// What should stand there.
         what: String,
@@ -31,11 +31,11 @@ pub enum Error {
     /// A number lies outside what the sampler accepts.
     #[error("{what} must be {limit}, but {given} was given; expected the form `{form}`")]
     OutOfRange {
-        /// The parameter.
+        /// The name of the parameter.
         what: String,
         /// The range it must lie in.
         limit: String,
-        /// What was given.
+        /// The number that was given.
         given: String,
         /// The form of the sampler.
         form: String,
@@ -43,7 +43,7 @@ pub enum Error {
     /// Too few or too many parameters.
     #[error("`{name}` takes {want}, but {got} were given; expected the form `{form}`")]
     ParameterCount {
-        /// The sampler.
+        /// The name of the sampler.
         name: String,
         /// How many it takes.
         want: String,
@@ -59,7 +59,7 @@ pub enum Error {
         name: String,
         /// What is wrong with it.
         problem: &'static str,
-        /// What was given.
+        /// The option that was given.
         option: String,
         /// The options that exist.
         accepted: String,
@@ -67,7 +67,7 @@ pub enum Error {
     /// `+ad` on a sampler that has no ranking to discount.
     #[error("`{name}` has no ranking, so `+ad` cannot discount it; `+ad` goes with {accepted}")]
     NotDiscountable {
-        /// The sampler.
+        /// The name of the sampler.
         name: String,
         /// The samplers that take `+ad`.
         accepted: String,
@@ -75,13 +75,13 @@ pub enum Error {
     /// Something follows `+` that is not `ad`.
     #[error("unknown suffix `+{suffix}`; the only one is `+ad[:ALPHA][@layer=..][@weight=..]`")]
     UnknownSuffix {
-        /// What was given.
+        /// The text behind the plus.
         suffix: String,
     },
     /// A text that is no sampler, whatever names there may be.
     #[error("`{text}` is not written as a sampler is: {problem}; expected the form `name:NUMBER,..@option+ad:ALPHA`")]
     BadForm {
-        /// What was given.
+        /// The text that was given.
         text: String,
         /// What is wrong with it.
         problem: String,
@@ -105,11 +105,11 @@ pub enum Error {
     /// Two things that must have the same length do not.
     #[error("`{what}` has {got} entries, but {want} were expected ({because})")]
     Length {
-        /// The field.
+        /// The field with the wrong length.
         what: &'static str,
-        /// The expected length.
+        /// How many entries it must have.
         want: usize,
-        /// The given length.
+        /// How many entries it has.
         got: usize,
         /// Where the expectation comes from.
         because: &'static str,
@@ -117,49 +117,49 @@ pub enum Error {
     /// A matrix row has the wrong length.
     #[error("`attention` must be square: row {row} has {got} entries, but there are {want} rows")]
     NotSquare {
-        /// The row.
+        /// The number of the row, from 0.
         row: usize,
         /// The number of rows.
         want: usize,
-        /// Its length.
+        /// How many entries the row has.
         got: usize,
     },
     /// An entry of the attention matrix that is no probability.
     #[error("`attention[{query}][{key}]` is {value}, but must be a probability, 0 to 1")]
     BadAttention {
-        /// Its row.
+        /// The row of the entry, from 0.
         query: usize,
-        /// Its column.
+        /// The column of the entry, from 0.
         key: usize,
-        /// The value.
+        /// What stands there.
         value: f64,
     },
     /// NaN or infinity, which no sampler may rank.
     #[error("`{what}[{index}]` is {value}; every value must be a finite number")]
     NotFinite {
-        /// The field.
+        /// The field that holds the value.
         what: &'static str,
         /// Its first bad index.
         index: usize,
-        /// The value.
+        /// The value that is not finite.
         value: f64,
     },
     /// A finite value outside its range.
     #[error("`{what}[{index}]` is {value}, but must be {limit}")]
     BadValue {
-        /// The field.
+        /// The field that holds the value.
         what: &'static str,
         /// Its first bad index.
         index: usize,
-        /// The value.
+        /// The value that is out of range.
         value: f64,
-        /// The range.
+        /// The range it must lie in.
         limit: &'static str,
     },
     /// The sampler needs something the step does not have.
     #[error("this sampler needs `{what}`, which the step does not have; provide it")]
     Missing {
-        /// The field.
+        /// The field that is missing.
         what: &'static str,
     },
     /// The sampler looks at more than the one step that is given.
@@ -173,13 +173,13 @@ pub enum Error {
     BadCandidates {
         /// The number of positions.
         below: usize,
-        /// What was given.
+        /// The candidates that were given.
         given: Vec<usize>,
     },
     /// A row of logits that has no probability mass to give.
     #[error("no token can be proposed at position {position}: every logit but the mask's is -inf")]
     NothingToPropose {
-        /// The canvas position.
+        /// The canvas position that has no proposal.
         position: usize,
     },
 
@@ -187,23 +187,23 @@ pub enum Error {
     /// A denoiser proposed the mask itself.
     #[error("the mask id {mask_id} was proposed for position {position}; a denoiser must skip it")]
     MaskProposed {
-        /// The canvas position.
+        /// The canvas position it was proposed for.
         position: usize,
-        /// The mask.
+        /// The id of the mask.
         mask_id: TokenId,
     },
     /// A position was to be committed twice.
     #[error("position {position} was already committed (token {token}); a commit is final")]
     AlreadyCommitted {
-        /// The canvas position.
+        /// The canvas position to be committed again.
         position: usize,
-        /// What stands there.
+        /// The token that stands there.
         token: TokenId,
     },
     /// A sampler named a position outside the canvas, or one of the prompt.
     #[error("position {position} is not free to change; only initially masked positions are")]
     NotFree {
-        /// The canvas position.
+        /// The canvas position that was named.
         position: usize,
     },
     /// A sampler, ranking or rule that does not do what its trait says.
@@ -211,27 +211,27 @@ pub enum Error {
     Contract {
         /// Whose fault it is.
         who: &'static str,
-        /// What is wrong.
+        /// What it does that its trait forbids.
         problem: String,
     },
     /// A sampler returned an empty set where it had to make progress.
-    #[error("the sampler committed nothing in step {step}; it must commit, wait or probe")]
+    #[error("the sampler committed nothing in step {step}; it must commit, wait or reveal")]
     NothingSelected {
-        /// The step.
+        /// The number of the step, from 0.
         step: usize,
     },
     /// A sampler used more forwards than it had said it would need.
     #[error("{masks} masks remain after {nfe} forwards, all this sampler may take; it does not end")]
     Stalled {
-        /// Masks left.
+        /// Masks that are left.
         masks: usize,
-        /// Forwards done.
+        /// Forwards that were made.
         nfe: usize,
     },
     /// A fixed step budget that does not divide over the blocks.
     #[error("{steps} steps cannot be split over {blocks} blocks; make steps a multiple of {blocks}")]
     StepsPerBlock {
-        /// The budget.
+        /// The number of steps that was asked for.
         steps: usize,
         /// The number of blocks.
         blocks: usize,
@@ -239,7 +239,7 @@ pub enum Error {
     /// A sampler whose schedule knows no blocks.
     #[error("`{sampler}` plans over the whole canvas and cannot decode in {blocks} blocks; decode without blocks")]
     NoBlocks {
-        /// The sampler.
+        /// The name of the sampler.
         sampler: &'static str,
         /// The number of blocks.
         blocks: usize,
@@ -253,29 +253,29 @@ pub enum Error {
     /// A setting that cannot be used.
     #[error("{what} must be {limit}, but {given} was given")]
     BadSetting {
-        /// The field.
+        /// The setting, by its name.
         what: &'static str,
-        /// The range.
+        /// The range it must lie in.
         limit: String,
-        /// What was given.
+        /// The value that was given.
         given: String,
     },
     /// A token id the model does not have.
     #[error("token {token} at position {position} is outside the vocabulary (0 to {last})")]
     UnknownToken {
-        /// The id.
+        /// The token id that was given.
         token: TokenId,
-        /// The canvas position.
+        /// The canvas position where it stands.
         position: usize,
-        /// The largest id.
+        /// The largest id of the vocabulary.
         last: TokenId,
     },
     /// A layer the model does not have.
     #[error("layer {layer} was asked for, but the model has layers 0 to {last}")]
     NoSuchLayer {
-        /// The layer.
+        /// The layer that was asked for, from 0.
         layer: usize,
-        /// The last layer.
+        /// The number of the last layer.
         last: usize,
     },
 
@@ -283,14 +283,14 @@ pub enum Error {
     /// A trace file that cannot be read.
     #[error("trace line {line}: {problem}")]
     Trace {
-        /// 1-based.
+        /// The line of the file, from 1.
         line: usize,
         /// What is wrong with it.
         problem: String,
     },
 
     // ---- what others do
-    /// The model failed.
+    /// The model could not answer; the source says why.
     #[error("the model failed")]
     Denoiser(#[source] Box<dyn std::error::Error + Send + Sync>),
 }

@@ -12,10 +12,10 @@
 //! The first inadmissible candidate ends the step; the next best is not tried. When even the very first is inadmissible the
 //! algorithm as printed returns ∅ and decoding would never end (Fast-dLLM with f = 0.3, in the paper's own sweep). So:
 //!
-//! - If the rule admits somebody alone, the best of those goes first, and whoever ranks before it sits the step out. By confidence
+//! - If the rule admits a candidate alone, the best such candidate goes first, and those ranked before it are left out of this step. By confidence
 //!   this never happens: a rule that refuses the surest candidate refuses all. By margin, entropy or chance it does, and a rule that
-//!   admits somebody must not force somebody else.
-//! - If it admits nobody, the best candidate is committed all the same, and the step is marked *forced*.
+//!   admits one candidate must not force another.
+//! - If it admits none, the best candidate is committed all the same, and the step is marked *forced*.
 //!
 //! Candidates without any confidence (c = 0: an end of text under LLaDA's `confidence_eos_eot_inf`) come after all others, whatever
 //! the ranking. Margin and entropy of such a row speak of other tokens than the proposed one, and a discount may take others below 0.
@@ -39,7 +39,7 @@ pub struct Greedy {
     ranking: Box<dyn Ranking>,
     rule: Box<dyn StoppingRule>,
     needs: Needs,
-    scores: Vec<f64>,  // [slots] before any discount; −∞ once chosen, and for those who wait or sit out
+    scores: Vec<f64>, // [slots] before any discount; −∞ once chosen, and for those that wait or are left out
     utility: Vec<f64>, // [slots] u(i | S); −∞ likewise
     waiting: Vec<(Slot, f64)>, // candidates without confidence, with their scores, until all others are chosen
 }
@@ -116,7 +116,7 @@ impl Sampler for Greedy {
             let admitted = self.rule.admits(&enlarged);
             if discounted && picks.deferral.is_none() {
                 let leader = argmax(&self.scores).expect("i itself is left");
-                // A step that ends here for the leader too defers nobody.
+                // If the rule refuses the leader as well, the step ends either way, and nothing was deferred.
                 if leader != i && (admitted || self.rule.admits(&set.with(view.stats(Slot(leader))))) {
                     picks.deferral = Some(self.deferral(view, picks, leader, i));
                 }
@@ -149,12 +149,12 @@ impl Greedy {
         self.rule.admits(&Tally::empty(view.len()).with(view.stats(Slot(i))))
     }
 
-    /// The best candidate that the rule admits alone; whoever ranks before it sits the step out. `None` when it admits nobody.
+    /// The best candidate that the rule admits alone; those ranked before it are left out of this step. `None` when it admits none.
     fn first_admitted(&mut self, view: &StepView<'_>) -> Option<usize> {
         let better = |first: usize, i: usize| if self.utility[i] > self.utility[first] { i } else { first };
         let left = (0..view.len()).filter(|&i| self.utility[i] > f64::NEG_INFINITY);
         let Some(first) = left.filter(|&i| self.alone(view, i)).reduce(better) else {
-            // Then those who wait are asked; all others rank before them.
+            // Those without confidence come last, after all others.
             (0..view.len()).for_each(|i| self.take_out(i));
             return self.release(view, &Picks::default()).and_then(|_| self.first_admitted(view));
         };
@@ -180,7 +180,7 @@ impl Greedy {
         }
     }
 
-    /// Brings those back who wait, with what the chosen have taken from them, and says who is the best.
+    /// Brings the waiting candidates back, less what the chosen ones discount them by, and returns the best.
     fn release(&mut self, view: &StepView<'_>, chosen: &Picks) -> Option<usize> {
         for (slot, score) in self.waiting.drain(..) {
             let loss = |s: Slot| self.ranking.discount(view, s).map_or(0.0, |d| d.weight * d.toward[slot.0]);
@@ -251,9 +251,10 @@ impl Best {
 
     fn leftmost(&self, values: &[f64]) -> Option<usize> {
         let start = self.block * BLOCK;
-        match self.value > f64::NEG_INFINITY {
-            true => values[start..].iter().position(|&v| v == self.value).map(|i| start + i),
-            false => None,
+        if self.value > f64::NEG_INFINITY {
+            values[start..].iter().position(|&v| v == self.value).map(|i| start + i)
+        } else {
+            None
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Randomness that does not depend on who else is being decoded.
+//! Randomness that does not depend on what else is being decoded.
 //!
 //! Every draw is a pure function of (seed, purpose, step, position): a sequence gets the same noise alone and in
 //! any batch, with any number of threads, and after a resume. ChaCha8 is portable, so it is the same on every machine.

@@ -39,7 +39,7 @@ pub trait Sampler: Send {
     }
 
     /// Forgets everything and looks at the job. Returns the most forwards the job can take; one per mask unless the
-    /// sampler probes or keeps a budget of its own. The loop holds it to that, so a faulty sampler ends.
+    /// sampler looks ahead or keeps a budget of its own. The loop holds it to that, so a faulty sampler ends.
     fn begin(&mut self, job: &Job) -> Result<usize> {
         Ok(job.masks)
     }
@@ -50,19 +50,19 @@ pub trait Sampler: Send {
 
 /// A sampler that may also take commits back. The type says so: a [`Sampler`] has no such way out.
 pub trait RemaskingSampler: Send {
-    /// See [`Sampler::needs`].
+    /// What it must be shown; as [`Sampler::needs`].
     fn needs(&self) -> Needs;
 
-    /// See [`Sampler::begin`].
+    /// Forgets everything and looks at the job; as [`Sampler::begin`].
     fn begin(&mut self, job: &Job) -> Result<usize>;
 
-    /// See [`Sampler::select`].
+    /// Looks at one forward pass; as [`Sampler::select`], but it may also fill [`Revision::remask`].
     fn revise(&mut self, view: &StepView<'_>, revision: &mut Revision) -> Result<Verdict>;
 }
 
 /// Any sampler, as the decode loop holds it.
 pub enum Policy {
-    /// Commits are final.
+    /// What it commits is never taken back.
     Commits(Box<dyn Sampler>),
     /// Commits may be taken back.
     Remasks(Box<dyn RemaskingSampler>),
@@ -77,7 +77,7 @@ impl Policy {
         }
     }
 
-    /// See [`Sampler::begin`].
+    /// Shows the sampler its job before the first step; see [`Sampler::begin`].
     pub fn begin(&mut self, job: &Job) -> Result<usize> {
         match self {
             Policy::Commits(sampler) => sampler.begin(job),
@@ -121,24 +121,24 @@ pub enum Verdict {
 /// What a step changes.
 #[derive(Debug, Clone, Default)]
 pub struct Revision {
-    /// Candidates to commit.
+    /// Candidates to commit, in pick order.
     pub picks: Picks,
     /// Positions to mask again.
     pub remask: Vec<usize>,
 }
 
-/// One chosen candidate.
+/// A candidate that a sampler has chosen.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pick {
-    /// The candidate.
+    /// The candidate, among those of this step.
     pub slot: Slot,
     /// Its place in the canvas.
     pub position: usize,
     /// The token to write.
     pub token: TokenId,
-    /// c.
+    /// c: the model's probability of `token`.
     pub confidence: f64,
-    /// H.
+    /// H of the position, in nats.
     pub entropy: f64,
     /// What the sampler ranked it by, before anything was chosen.
     pub score: f64,
@@ -165,13 +165,13 @@ impl Pick {
 /// The first candidate, in the order of the undiscounted scores, that the discount passed over.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Deferral {
-    /// Who was passed over.
+    /// The candidate that was passed over.
     pub deferred: Slot,
-    /// Who was tried in its place; picked, unless the rule refused it.
+    /// The candidate that was tried in its place; picked, unless the rule refused it.
     pub instead: Slot,
     /// The chosen position that discounted it most.
     pub by: Slot,
-    /// By how much.
+    /// How much of its score that position took.
     pub discount: f64,
 }
 

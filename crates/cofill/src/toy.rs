@@ -14,7 +14,7 @@ pub struct Toy {
     part_of: Vec<usize>, // [position]
 }
 
-/// Positions that depend on each other, and on nobody else.
+/// Positions that depend on each other, and on no others.
 #[derive(Debug, Clone)]
 enum Part {
     Word {
@@ -201,9 +201,10 @@ impl Toy {
         Ok(Prediction {
             rows,
             attention: query.attention.map(|_| self.attention(query.rows)),
-            distributions: match query.distributions {
-                true => Some(Distributions::new(self.vocab(), probabilities)?),
-                false => None,
+            distributions: if query.distributions {
+                Some(Distributions::new(self.vocab(), probabilities)?)
+            } else {
+                None
             },
         })
     }

@@ -1,4 +1,4 @@
-//! A decode written down: who was committed when and why, enough to replay it without the model.
+//! A decode written down: which position was committed when and why, enough to replay it without the model.
 //!
 //! The file is JSONL: a header, one line per step, and a closing line. A run that was interrupted lacks the closing line and is
 //! still a valid trace. This is the one wire format of this crate, and it has a version.
@@ -14,17 +14,17 @@ pub const VERSION: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// From 0.
+    /// The number of the step, from 0.
     pub step: usize,
-    /// NFE spent on it: 1, and one per probe.
+    /// Forwards spent on it: 1, and one for every look ahead.
     pub forwards: usize,
-    /// Masks before it.
+    /// Masks on the canvas before this step.
     pub n_masked: usize,
     /// How many of them were candidates.
     pub candidates: usize,
     /// What was committed, in pick order.
     pub commits: Vec<Commit>,
-    /// The text of each commit, for people; filled in by whoever knows the vocabulary.
+    /// The text of each commit, for people; filled in by a caller that knows the vocabulary.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pieces: Vec<String>,
     /// What was masked again; only by remasking samplers.
@@ -37,17 +37,17 @@ pub struct Step {
     pub deferred: Option<Deferred>,
 }
 
-/// One committed position.
+/// One position that a step filled.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Commit {
-    /// Where.
+    /// Its index in the canvas.
     pub position: usize,
-    /// What.
+    /// The token written there.
     pub token: TokenId,
-    /// c.
+    /// c: the model's probability of the token.
     pub confidence: f64,
-    /// H.
+    /// H of the position, in nats.
     pub entropy: f64,
     /// The score before any discount.
     pub score: f64,
@@ -59,15 +59,15 @@ pub struct Commit {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Deferred {
-    /// Who.
+    /// The position that was passed over.
     pub position: usize,
-    /// Its confidence.
+    /// Its confidence when it was passed over.
     pub confidence: f64,
-    /// Who was tried in its place; picked, unless the rule refused it.
+    /// The position that was tried in its place; picked, unless the rule refused it.
     pub instead: usize,
     /// The chosen position that discounted it most.
     pub by: usize,
-    /// By how much.
+    /// How much of its score that position took.
     pub discount: f64,
     /// It was not picked later in the step either.
     pub waits: bool,
@@ -79,7 +79,7 @@ pub struct Deferred {
 pub struct Header {
     /// The version of the format.
     pub cofill_trace: u32,
-    /// The sampler, as it is written; who reads a trace need not have it.
+    /// The sampler as it is written, which can be read where the sampler itself is not known.
     pub sampler: SamplerForm,
     /// The model, as the user named it.
     pub model: String,
@@ -90,31 +90,31 @@ pub struct Header {
     /// Positions per block, if there were blocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block: Option<usize>,
-    /// The temperature.
+    /// The temperature of the proposals; 0 is greedy.
     pub temperature: f64,
-    /// The seed.
+    /// The seed of all randomness in the decode.
     pub seed: u64,
     /// The text of each token, for people.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pieces: Vec<String>,
 }
 
-/// How it ended.
+/// The closing line: how the decode ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct End {
-    /// Forwards in all.
+    /// Forwards in all, also those that completed no step.
     pub nfe: usize,
     /// The canvas at the end.
     pub tokens: Vec<TokenId>,
 }
 
-/// A whole trace.
+/// A trace that was read whole.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trace {
     /// What was decoded, and how.
     pub header: Header,
-    /// The steps.
+    /// Every step that was completed, in order.
     pub steps: Vec<Step>,
     /// How it ended; `None` when it was interrupted.
     pub end: Option<End>,
@@ -126,14 +126,14 @@ pub struct TraceWriter<W> {
 }
 
 impl<W: Write> TraceWriter<W> {
-    /// Writes the header.
+    /// Starts a trace with its header.
     pub fn new(out: W, header: &Header) -> std::io::Result<TraceWriter<W>> {
         let mut writer = TraceWriter { out };
         writer.line(header)?;
         Ok(writer)
     }
 
-    /// Writes a step.
+    /// Appends one step as a line.
     pub fn step(&mut self, step: &Step) -> std::io::Result<()> {
         self.line(step)
     }
@@ -201,7 +201,7 @@ impl Trace {
         Canvas::new(self.header.tokens.clone(), self.header.mask_id)
     }
 
-    /// Forwards in all, so far as the trace goes. A cap may cut a step between its probes, which only the closing line counts.
+    /// Forwards in all, so far as the trace goes. A cap may cut a step between two of its forwards; only the closing line counts those.
     pub fn nfe(&self) -> usize {
         let steps = self.steps.iter().map(|step| step.forwards).sum();
         self.end.as_ref().map_or(steps, |end| end.nfe)
@@ -224,7 +224,7 @@ impl Step {
         }
     }
 
-    /// Replays the step.
+    /// Makes the commits and remaskings of this step on `canvas`.
     pub fn apply(&self, canvas: &mut Canvas) -> Result<()> {
         for commit in &self.commits {
             canvas.commit(commit.position, commit.token)?;

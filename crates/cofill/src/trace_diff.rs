@@ -18,13 +18,13 @@ pub enum Difference {
     },
     /// They commit different things.
     Step {
-        /// Which step.
+        /// The number of the step, from 0.
         step: usize,
         /// Committed only by the first.
         only_a: Vec<usize>,
         /// Committed only by the second.
         only_b: Vec<usize>,
-        /// The reason.
+        /// What made the two decide differently.
         why: Why,
     },
 }
@@ -34,16 +34,16 @@ pub enum Difference {
 pub enum Why {
     /// The model gave different numbers for the same position of the same canvas.
     Numbers {
-        /// Where.
+        /// The canvas position.
         position: usize,
-        /// The two confidences.
+        /// Its confidence in the first and in the second trace.
         confidence: (f64, f64),
     },
     /// The same position got different tokens.
     Token {
-        /// Where.
+        /// The canvas position.
         position: usize,
-        /// The two tokens.
+        /// Its token in the first and in the second trace.
         tokens: (u32, u32),
     },
     /// One of them deferred what the other picked.
@@ -57,7 +57,7 @@ pub enum Why {
     Ranking {
         /// From 0: the first pick that differs.
         rank: usize,
-        /// The two picks.
+        /// The pick of the first and of the second trace at that rank.
         picks: (Commit, Commit),
     },
     /// One stopped where the other went on.
@@ -91,9 +91,10 @@ pub fn diff(a: &Trace, b: &Trace) -> Option<Difference> {
         let (only_a, only_b) = (only(x, y), only(y, x));
         if !only_a.is_empty() || !only_b.is_empty() || x.remasked != y.remasked {
             let settings = settings(a, b);
-            let why = match a.header.sampler == b.header.sampler && !settings.is_empty() {
-                true => Why::Settings(settings.join(", ")),
-                false => why(x, y),
+            let why = if a.header.sampler == b.header.sampler && !settings.is_empty() {
+                Why::Settings(settings.join(", "))
+            } else {
+                why(x, y)
             };
             return Some(Difference::Step { step: x.step, only_a, only_b, why });
         }
@@ -139,7 +140,7 @@ fn why(a: &Step, b: &Step) -> Why {
     let shared = a.commits.len().min(b.commits.len());
     let (longer, step, shorter, other) = if a.commits.len() > shared { ('A', a, 'B', b) } else { ('B', b, 'A', a) };
     let Some(&next) = step.commits.get(shared) else { return Why::Remasked };
-    // The shorter may have stopped at somebody else: then it is the ranking that differs, not the rule.
+    // The shorter may have stopped at another candidate: then it is the ranking that differs, not the rule.
     match other.deferred.filter(|d| d.position == next.position) {
         Some(deferred) => Why::Deferred { trace: shorter, deferred },
         None => Why::Rule { longer, shared, next },

@@ -58,7 +58,7 @@ impl Canvas {
         self.tokens.get(position) == Some(&self.mask_id)
     }
 
-    /// Masked positions, ascending.
+    /// Positions that are still masked, ascending.
     pub fn masked(&self) -> impl Iterator<Item = usize> + '_ {
         self.free.iter().copied().filter(|&i| self.is_masked(i))
     }

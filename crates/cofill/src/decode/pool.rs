@@ -1,6 +1,6 @@
 //! Many live decodes, one batched forward.
 //!
-//! A pool steps all of its decodes together. What a decode becomes does not depend on who shares the pool with it: queries
+//! A pool steps all of its decodes together. The result of a decode does not depend on the others in the pool: queries
 //! are independent, and so is all randomness.
 
 use crate::{Decode, Denoiser, Error, Finish, Result, Step};
@@ -12,7 +12,7 @@ pub struct Ticket(pub u64);
 /// What one round did to one decode.
 #[derive(Debug)]
 pub struct Event {
-    /// Which decode.
+    /// The decode that this happened to.
     pub ticket: Ticket,
     /// The step it completed, `None` when its sampler asks for another forward first. A decode that fails has left the pool.
     pub step: Result<Option<Step>>,
@@ -54,7 +54,7 @@ impl Pool {
         self.live.iter().find(|(t, _)| *t == ticket).map(|(_, decode)| decode)
     }
 
-    /// Takes a decode out, finished or not. Others do not notice.
+    /// Takes a decode out, finished or not. The others go on as if it had never been there.
     pub fn cancel(&mut self, ticket: Ticket) -> Option<Decode> {
         let at = self.live.iter().position(|(t, _)| *t == ticket)?;
         Some(self.live.remove(at).1)
@@ -74,7 +74,7 @@ impl Pool {
         done
     }
 
-    /// One forward for everybody who is not finished. An error of the model ends the round before anything changes; an error of one
+    /// One forward for every decode that is not finished. An error of the model ends the round before anything changes; an error of one
     /// decode is its last event: it leaves the pool, and the others go on.
     pub fn round(&mut self, denoiser: &mut dyn Denoiser) -> Result<Vec<Event>> {
         let batch: Vec<_> = self.live.iter().filter_map(|(_, decode)| decode.query()).collect();

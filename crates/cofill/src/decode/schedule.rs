@@ -13,7 +13,7 @@ pub enum Schedule {
     /// Masks left of the end of the first unfinished block are candidates. Blocks tile the span from the first to the last
     /// initially masked position; the last one may be shorter.
     Blocks {
-        /// Positions per block.
+        /// How many positions a block has; at least 1.
         len: usize,
     },
 }

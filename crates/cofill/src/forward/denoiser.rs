@@ -170,7 +170,7 @@ pub struct Needs {
     pub margin: bool,
     /// Attention among the rows.
     pub attention: Option<Layers>,
-    /// Whole distributions.
+    /// The probabilities of all tokens, for each row.
     pub distributions: bool,
     /// Every step of the decode, in order: it remembers earlier ones.
     pub history: bool,
@@ -245,9 +245,9 @@ impl Needs {
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Layers {
-    /// Layer 0.
+    /// The first layer, number 0.
     First,
-    /// Layer n/2.
+    /// The middle layer, number n/2 of n.
     Middle,
     /// The final layer: the paper's choice (appendix "Effect of attention source").
     Last,
@@ -362,7 +362,7 @@ impl Attention {
         self.n == 0
     }
 
-    /// A\[query, key\].
+    /// How much `query` attends to `key`.
     pub fn get(&self, query: usize, key: usize) -> f64 {
         self.by_key[key * self.n + query]
     }

@@ -23,7 +23,7 @@ impl Default for Online {
 }
 
 impl Online {
-    /// `key` decides who is chosen (the lowest id on a tie), `logit` is what it counts for.
+    /// `key` decides which token is chosen (the lowest id on a tie), `logit` is what it counts for.
     pub(crate) fn see(&mut self, token: TokenId, key: f64, logit: f64) {
         if logit > self.max {
             self.rescale(logit);
@@ -88,7 +88,7 @@ impl Online {
         }
     }
 
-    /// Who was chosen before joins the rest.
+    /// The token that was chosen before joins the rest.
     fn choose(&mut self, token: TokenId, key: f64, logit: f64) {
         if self.chosen_logit > f64::NEG_INFINITY {
             self.rest += (self.chosen_logit - self.max).exp();

@@ -14,7 +14,7 @@ use crate::{Error, Result, TokenId};
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct RowStats {
-    /// The proposed token.
+    /// The token to write if the position is committed.
     pub token: TokenId,
     /// c: the probability of `token`.
     pub confidence: f64,
@@ -39,7 +39,7 @@ impl RowStats {
         self
     }
 
-    /// In nats.
+    /// The entropy of the distribution, in nats.
     pub fn entropy(mut self, entropy: f64) -> RowStats {
         self.entropy = entropy;
         self
@@ -50,7 +50,7 @@ impl RowStats {
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Proposal {
-    /// 0 is greedy.
+    /// 0 proposes the likeliest token; above 0, tokens are sampled.
     pub temperature: f64,
     /// The root of all randomness in a decode.
     pub seed: u64,
@@ -85,7 +85,7 @@ impl Proposal {
         Proposal::default()
     }
 
-    /// Seeded sampling.
+    /// Sampling at a temperature, with a seed.
     pub fn sampled(temperature: f64, seed: u64) -> Proposal {
         Proposal { temperature, seed, ..Proposal::default() }
     }

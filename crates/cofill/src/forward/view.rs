@@ -52,11 +52,11 @@ pub struct Block {
 /// Statistics for some positions, and the attention among them.
 #[derive(Debug, Clone, Copy)]
 pub struct Rows<'a> {
-    /// Ascending. `[rows]`
+    /// Canvas positions, ascending. `[rows]`
     pub positions: &'a [usize],
-    /// `[rows]`
+    /// What the model says about each of them. `[rows]`
     pub stats: &'a [RowStats],
-    /// `[rows x rows]`
+    /// How much each of them attends to each, if the sampler asked. `[rows x rows]`
     pub attention: Option<&'a Attention>,
 }
 
@@ -72,7 +72,7 @@ pub struct StepView<'a> {
     pub distributions: Option<&'a Distributions>,
     /// The canvas this pass saw. `[length]`
     pub tokens: &'a [TokenId],
-    /// The mask.
+    /// The token that marks a position as open.
     pub mask_id: TokenId,
     /// The job this step belongs to.
     pub job: &'a Job,
@@ -95,7 +95,7 @@ impl StepView<'_> {
         self.candidates.stats.is_empty()
     }
 
-    /// Every candidate.
+    /// Every candidate, in the order of positions.
     pub fn slots(&self) -> impl Iterator<Item = Slot> + Clone + use<> {
         (0..self.len()).map(Slot)
     }
@@ -151,7 +151,7 @@ impl StepView<'_> {
         best.expect("a step has candidates")
     }
 
-    /// A uniform number in (0, 1) for a candidate, the same whoever else is being decoded.
+    /// A uniform number in (0, 1) for a candidate. It does not depend on other decodes in the batch.
     pub fn noise(&self, slot: Slot) -> f64 {
         self.noise_at(self.position(slot))
     }

@@ -9,7 +9,7 @@
 //!
 //! Row i of A is the *candidate's* query, column s the *chosen* key. The weight uses the raw confidence of s, never its
 //! discounted score, and the diagonal is never read. The sum is kept incrementally, so a step costs O(|S|·|M|). With α = 0
-//! this is the base ranking by construction, and a certain position (c = 1) discounts nobody.
+//! this is the base ranking by construction, and a certain position (c = 1) discounts no other.
 
 use crate::ranking::Discount;
 use crate::{Layers, Needs, Ranking, Slot, StepView};
@@ -20,7 +20,7 @@ pub const DEFAULT_ALPHA: f64 = 40.0;
 /// How strongly, from which layer, and weighted by what.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AttentionDiscount {
-    /// α ≥ 0.
+    /// α ≥ 0: how strongly chosen positions discount the others.
     pub alpha: f64,
     /// Where A comes from (ablation "Effect of attention source").
     pub layers: Layers,
@@ -52,7 +52,7 @@ pub struct AttentionDiscounted {
 }
 
 impl AttentionDiscounted {
-    /// Discounts `base`.
+    /// Puts the discount on top of `base`.
     pub fn new(base: Box<dyn Ranking>, ad: AttentionDiscount) -> AttentionDiscounted {
         AttentionDiscounted { base, ad, mean_uncertainty: 0.0 }
     }

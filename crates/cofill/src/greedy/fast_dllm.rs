@@ -8,9 +8,9 @@ use crate::rule::{StoppingRule, Tally};
 /// `f` bounds how much uncertainty a set of n may carry.
 #[derive(Debug, Clone, Copy)]
 pub struct FastDllm {
-    /// f.
+    /// f: larger commits more at once.
     pub factor: f64,
-    /// Which form.
+    /// Which of the four published inequalities.
     pub form: FactorForm,
 }
 

@@ -58,9 +58,9 @@ pub struct Quota {
 /// How a budget is spread.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum QuotaSchedule {
-    /// [`llada_counts`].
+    /// LLaDA's, see [`llada_counts`].
     Llada,
-    /// [`dream_counts`].
+    /// Dream's, see [`dream_counts`].
     Dream {
         /// The last timestep; 1e-3 in the official code.
         eps: f64,

@@ -100,7 +100,7 @@ impl Ranking for Random {
 ///
 /// Adding Gumbel noise to score / temperature and sorting is exactly that draw.
 pub struct Perturbed {
-    /// What is perturbed.
+    /// The ranking whose scores are perturbed.
     pub base: Box<dyn Ranking>,
     /// 0 would be the base ranking itself.
     pub temperature: f64,

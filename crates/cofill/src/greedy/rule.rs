@@ -31,7 +31,7 @@ pub trait StoppingRule: Send {
         Needs::default()
     }
 
-    /// See [`Sampler::begin`](crate::Sampler::begin).
+    /// Looks at the job before the first step; see [`Sampler::begin`](crate::Sampler::begin).
     fn begin(&mut self, job: &Job) -> Result<usize> {
         Ok(job.masks)
     }
@@ -41,24 +41,24 @@ pub trait StoppingRule: Send {
         true
     }
 
-    /// Adm(S ∪ {i*}).
+    /// Adm(S ∪ {i*}): whether the enlarged set may be committed.
     fn admits(&self, set: &Tally) -> bool;
 }
 
 /// A set of candidates, summed up.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tally {
-    /// |S|.
+    /// |S|: the number of candidates in the set.
     pub n: usize,
     /// |M|: how many candidates there are in all.
     pub of: usize,
-    /// min c.
+    /// min c: the least confidence in the set.
     pub min_confidence: f64,
     /// 1 − min c, without cancellation.
     pub max_uncertainty: f64,
-    /// Σ H.
+    /// Σ H over the set, in nats.
     pub sum_entropy: f64,
-    /// max H.
+    /// max H over the set, in nats.
     pub max_entropy: f64,
 }
 
@@ -69,7 +69,7 @@ impl Tally {
         Tally { n: 0, of, min_confidence, max_uncertainty, sum_entropy: 0.0, max_entropy: 0.0 }
     }
 
-    /// S ∪ {row}.
+    /// S ∪ {row}: the set with one more candidate.
     pub fn with(&self, row: &RowStats) -> Tally {
         Tally {
             n: self.n + 1,
@@ -85,7 +85,7 @@ impl Tally {
 /// Top-k: `|S| ≤ k`.
 #[derive(Debug, Clone, Copy)]
 pub struct TopK {
-    /// How many.
+    /// The most candidates a step commits.
     pub k: usize,
 }
 
@@ -98,7 +98,7 @@ impl StoppingRule for TopK {
 /// Fast-dLLM's confidence threshold: `min c ≥ τ`.
 #[derive(Debug, Clone, Copy)]
 pub struct Threshold {
-    /// τ.
+    /// τ: the least confidence that is committed.
     pub tau: f64,
 }
 
@@ -111,7 +111,7 @@ impl StoppingRule for Threshold {
 /// EB-Sampler: `Σ H − max H < γ`. The most uncertain member is free, so one token always costs 0.
 #[derive(Debug, Clone, Copy)]
 pub struct EntropyBound {
-    /// γ, in nats.
+    /// γ, in nats: the most entropy the set may have beside its largest.
     pub gamma: f64,
     /// What happens at equality.
     pub bound: Bound,

@@ -43,7 +43,7 @@ pub struct Entry {
     pub params: Vec<Param>,
     /// Groups of bare `@words` of which one holds; the first of each group is the default.
     pub flags: Vec<Vec<String>>,
-    /// `@key=number` options.
+    /// The `@key=number` options, in any order.
     pub options: Vec<Param>,
     /// Whether it has a ranking that `+ad` can discount.
     pub discountable: bool,

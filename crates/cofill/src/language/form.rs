@@ -104,9 +104,12 @@ impl FromStr for SamplerForm {
         let parts = Parts::of(text);
         let bad =
             |problem: &str, given: &str| Error::BadForm { text: text.into(), problem: format!("{problem} `{given}`") };
-        let word = |given: &str| match is_word(given) {
-            true => Ok(given.to_string()),
-            false => Err(bad("names are small letters, digits, `-` and `_` after a letter, but it has", given)),
+        let word = |given: &str| {
+            if is_word(given) {
+                Ok(given.to_string())
+            } else {
+                Err(bad("names are small letters, digits, `-` and `_` after a letter, but it has", given))
+            }
         };
         let finite = |given: &&str| {
             let value = number(given).filter(|value| value.is_finite());

@@ -59,7 +59,7 @@ impl Param {
         self.default.unwrap_or(1f64.min(self.max).max(self.min))
     }
 
-    /// Reads a number; `form` is how the sampler is written, for whoever got it wrong.
+    /// Reads a number; `form` is how the whole sampler is written, for the error message.
     pub(super) fn parse(&self, text: &str, form: &str) -> Result<f64> {
         let whole = text.strip_prefix('-').unwrap_or(text).chars().all(|c| c.is_ascii_digit());
         let value = number(text).filter(|_| whole || self.kind == Kind::Number);

@@ -1,4 +1,4 @@
-//! The samplers that have a name: ours, and those that somebody added.
+//! The samplers that have a name: ours, and those that others add.
 
 use super::entry::Entry;
 use super::form::{Parts, SamplerForm, is_word};

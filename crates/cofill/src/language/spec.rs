@@ -35,7 +35,7 @@ impl SamplerSpec {
         SamplerSpec { entry, values, discount: None }
     }
 
-    /// Makes the sampler.
+    /// Makes the sampler, ready for one decode.
     pub fn build(&self) -> Result<Policy> {
         self.entry.build(&self.values, self.discount)
     }

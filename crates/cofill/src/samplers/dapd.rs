@@ -12,7 +12,7 @@
 use crate::spec::{Entry, Param, Values};
 use crate::{Attention, Layers, Needs, Picks, Policy, Result, Sampler, Slot, StepView, Verdict};
 
-/// DAPD's threshold schedule.
+/// The edge threshold at the start and at the end of a decode.
 pub(crate) struct Dapd {
     tau_min: f64,
     tau_max: f64,
@@ -37,10 +37,7 @@ fn dependence(a: &Attention) -> Attention {
     let half = |i: usize, j: usize| if i == j { 0.0 } else { 0.5 * (a.get(i, j) + a.get(j, i)) };
     let s = Attention::from_fn(a.len(), half);
     let max = (0..s.len()).flat_map(|j| s.toward(j)).copied().fold(0.0, f64::max);
-    match max > 0.0 {
-        true => Attention::from_fn(s.len(), |i, j| s.get(i, j) / max),
-        false => s,
-    }
+    if max > 0.0 { Attention::from_fn(s.len(), |i, j| s.get(i, j) / max) } else { s }
 }
 
 /// A maximal independent set, in scan order.

@@ -12,7 +12,7 @@
 use crate::spec::{Entry, Param, Values};
 use crate::{Attention, Layers, Needs, Picks, Policy, Result, Sampler, Scope, Slot, StepView, Verdict};
 
-/// DAWN's thresholds.
+/// The sampler, with its four thresholds.
 pub(crate) struct Dawn {
     induce: f64,
     sink: f64,
@@ -20,7 +20,7 @@ pub(crate) struct Dawn {
     low: f64,
 }
 
-/// τ_high.
+/// τ_high: surer candidates are anchors, and are committed.
 const HIGH: f64 = 0.9;
 
 pub(crate) fn entry() -> Entry {

@@ -6,7 +6,7 @@
 use crate::spec::{Entry, Param, Values};
 use crate::{Picks, Policy, Result, Sampler, Slot, StepView, Verdict};
 
-/// The two thresholds.
+/// The sampler, with its two thresholds.
 pub(crate) struct Hierarchy {
     tau: f64,
     low: f64,

@@ -24,7 +24,7 @@ pub(crate) struct Klass {
 enum Family {
     /// c > θ, and at least h − 1 steps into the block.
     Llada,
-    /// c ≥ θ.
+    /// c ≥ θ, from the first step on.
     Dream,
 }
 

@@ -1,13 +1,13 @@
 //! LookUM: try a few ways to go on, look at where each leads, and take one.
 //!
 //! From the pool of the surest candidates, draw `paths` sets of `tokens`; fill each, run the model, and weigh the path by
-//! exp(−mean entropy of what is left): importance resampling then picks one. Each path is a probe and counts as NFE. Only
+//! exp(−mean entropy of what is left): importance resampling then picks one. Each path is one more forward. Only
 //! secondary summaries of the paper were available; pool order (entropy) and weight are our reading of them.
 
 use crate::spec::{Entry, Param, Values};
 use crate::{Job, Needs, Pick, Picks, Policy, Result, Sampler, Slot, StepView, TokenId, Verdict};
 
-/// LookUM's search width.
+/// The sampler, with its search width and the search that is under way.
 pub(crate) struct LookUm {
     paths: usize,
     pool: usize,
@@ -86,14 +86,11 @@ impl Sampler for LookUm {
         };
         if search.sets.len() > 1 && search.weights.len() < search.sets.len() {
             let reveal = |pick: &Pick| -> (Slot, TokenId) { (pick.slot, pick.token) };
-            let probe = search.sets[search.weights.len()].iter().map(reveal).collect();
+            let path = search.sets[search.weights.len()].iter().map(reveal).collect();
             self.search = Some(search);
-            return Ok(Verdict::Reveal(probe));
+            return Ok(Verdict::Reveal(path));
         }
-        let chosen = match search.weights.is_empty() {
-            true => 0,
-            false => view.coin(1).weighted(&search.weights),
-        };
+        let chosen = if search.weights.is_empty() { 0 } else { view.coin(1).weighted(&search.weights) };
         search.sets.swap_remove(chosen).into_iter().for_each(|pick| picks.add(pick));
         Ok(Verdict::Commit)
     }

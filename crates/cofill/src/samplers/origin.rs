@@ -32,10 +32,7 @@ impl Sampler for Origin {
         for slot in view.slots().filter(|&slot| view.noise(slot) < odds) {
             picks.push(view, slot, view.confidence(slot));
         }
-        match picks.is_empty() {
-            true => Ok(Verdict::Wait),
-            false => Ok(Verdict::Commit),
-        }
+        if picks.is_empty() { Ok(Verdict::Wait) } else { Ok(Verdict::Commit) }
     }
 }
 

@@ -87,10 +87,7 @@ impl RemaskingSampler for P2 {
                 _ => {}
             }
         }
-        match revision.picks.is_empty() && revision.remask.is_empty() {
-            true => Ok(Verdict::Wait),
-            false => Ok(Verdict::Commit),
-        }
+        if revision.picks.is_empty() && revision.remask.is_empty() { Ok(Verdict::Wait) } else { Ok(Verdict::Commit) }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Candidates are ranked by confidence. For each bit of the rank, from the highest: reveal those that are left and have the
 //! bit unset (anchors), and drop every other one with KL(p before ‖ p after) > ε. Any two ranks differ in some bit, so every pair
-//! is tested once. Rank 0 is always an anchor, so the set is never empty. Each test is a probe and counts as NFE.
+//! is tested once. Rank 0 is always an anchor, so the set is never empty. Each test is one more forward.
 
 use crate::divergence::kl;
 use crate::spec::{Entry, Param, Values};
@@ -34,7 +34,7 @@ pub(crate) fn entry() -> Entry {
         .source("Azangulov et al. 2025 (PUNT)")
 }
 
-/// How many bits ranks below `n` have: the probes a step takes.
+/// How many bits ranks below `n` have: the extra forwards a step takes.
 fn bits(n: usize) -> u32 {
     n.next_power_of_two().trailing_zeros()
 }
@@ -55,14 +55,14 @@ impl Test {
         }
     }
 
-    /// Drops whoever moved by more than ε under the current bit's anchors.
+    /// Drops the candidates that moved by more than ε under the current bit's anchors.
     fn judge(&mut self, view: &StepView<'_>, epsilon: f64) {
         let (before, bit) = (&self.before, self.bit);
         let moved = |r: &Ranked| kl(&before[r.pick.slot.0], view.distribution(r.pick.slot)) > epsilon;
         self.left.retain(|r| is_anchor(r.rank, bit) || !moved(r));
     }
 
-    /// The next question, if any is left: bits under which nobody is tested cost nothing.
+    /// The next canvas to look at, if any is left. A bit under which no candidate is tested costs no forward.
     fn next(&mut self) -> Option<Vec<(Slot, TokenId)>> {
         while self.bit > 0 {
             self.bit -= 1;
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn t17_who_is_kept() {
-        // ⌈log2 4⌉ = 2 and ⌈log2 5⌉ = 3 probes, and the base forward.
+        // ⌈log2 4⌉ = 2 and ⌈log2 5⌉ = 3 tests, and the base forward.
         assert_eq!(first_step(4, &[(3, 0)]), (vec![0, 1, 2], 3));
         assert_eq!(first_step(4, &[(1, 0), (3, 2)]), (vec![0, 2], 3));
         // 4 is dropped by 3, which is itself dropped later.

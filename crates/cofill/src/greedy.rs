@@ -12,9 +12,9 @@
 //! The first inadmissible candidate ends the step; the next best is not tried. When even the very first is inadmissible the
 //! algorithm as printed returns ∅ and decoding would never end (Fast-dLLM with f = 0.3, in the paper's own sweep). So:
 //!
-//! - If the rule admits a candidate alone, the best such candidate goes first, and those ranked before it are left out of this step. By confidence
-//!   this never happens: a rule that refuses the surest candidate refuses all. By margin, entropy or chance it does, and a rule that
-//!   admits one candidate must not force another.
+//! - If the rule admits a candidate alone, the best such candidate goes first, and those ranked before it are left out of this
+//!   step. By confidence this never happens: a rule that refuses the surest candidate refuses all. By margin, entropy or chance it
+//!   does, and a rule that admits one candidate must not force another.
 //! - If it admits none, the best candidate is committed all the same, and the step is marked *forced*.
 //!
 //! Candidates without any confidence (c = 0: an end of text under LLaDA's `confidence_eos_eot_inf`) come after all others, whatever

@@ -214,7 +214,8 @@ impl fmt::Debug for Entry {
     }
 }
 
-/// The numbers and options of a sampler, in the order its entry lists them.
+/// The numbers and options of a sampler, in the order its entry lists them. Asking for one that the entry does not list panics: it is
+/// a mistake in the entry, which every parse would show.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Values {
     pub(super) params: Vec<f64>,

@@ -16,7 +16,7 @@ const FAMILIES: [(&str, u64); 2] = [("llada", 150), ("dream", 151)];
 
 #[test]
 fn conformance_generate() {
-    let Some(goldens) = goldens() else { return };
+    let goldens = goldens().join("models");
     for (family, mask) in FAMILIES {
         let folder = goldens.join(format!("{family}_tiny")).display().to_string();
         let mut n = 0;
@@ -43,7 +43,7 @@ fn conformance_generate() {
 
 #[test]
 fn conformance_official_decoders() {
-    let Some(goldens) = goldens() else { return };
+    let goldens = goldens().join("models");
     // LLaDA's generate with guidance, and Dream's with both of its filters.
     let wanted = ["llada_low_confidence_g16_s8_b16_cfg0.5", "dream_maskgit_plus_g16_s6_top_k8_top_p0.9"];
     for ((family, mask), name) in FAMILIES.into_iter().zip(wanted) {
@@ -64,7 +64,7 @@ fn conformance_official_decoders() {
 
 #[test]
 fn conformance_probe() {
-    let Some(goldens) = goldens() else { return };
+    let goldens = goldens().join("models");
     for (family, mask) in FAMILIES {
         let folder = goldens.join(format!("{family}_tiny_sharded_bf16")).display().to_string();
         let golden =
@@ -94,7 +94,7 @@ fn conformance_probe() {
 
 #[test]
 fn conformance_text() {
-    let Some(goldens) = goldens() else { return };
+    let goldens = goldens().join("models");
     let llada = goldens.join("llada_tiny").display().to_string();
     let run = |args: &[&str]| run_with(&[&["generate", "-m", &llada], args].concat(), "");
     // Text in, the same tokens as ids; fixed text of a template stays.
@@ -103,7 +103,6 @@ fn conformance_text() {
     let filled = run(&["--template", "w1 [MASK:2] w9 [MASK:1] w4"]);
     let words: Vec<&str> = filled.is_fine().stdout.split_whitespace().collect();
     assert_eq!((words.len(), words[0], words[3], words[5]), (6, "w1", "w9", "w4"), "{filled}");
-    assert!(run(&["w1 w2", "--chat", "-n", "2"]).is_fine().stdout.contains("w1 w2"));
     run(&["--template", "w1 w2"]).is_refused(&["no gap", "[MASK:4]"]);
     run(&["--template", "w1 [MASK:0]"]).is_refused(&["[MASK:0", "1 to 65535"]);
     run(&["w1", "-n", "256"]).is_refused(&["257 positions", "holds 256"]);
@@ -113,4 +112,12 @@ fn conformance_text() {
     let dream = goldens.join("dream_tiny").display().to_string();
     run_with(&["generate", "-m", &dream, "-n", "4"], "").is_refused(&["position 0 is masked"]);
     println!("conformance: text, templates and refusals of both families");
+}
+
+#[test]
+fn texts_chat() {
+    let Some(llada) = cofill_goldens::texts("goldens/models/llada_tiny") else { return };
+    let ran = run_with(&["generate", "-m", &llada.display().to_string(), "w1 w2", "--chat", "-n", "2"], "");
+    assert!(ran.is_fine().stdout.contains("w1 w2"), "{ran}");
+    println!("texts: LLaDA's chat template through `cofill generate`");
 }

@@ -1,4 +1,5 @@
-use crate::run::{Ran, run, run_with, scratch};
+use crate::run::{Ran, goldens, run, run_with, scratch};
+use cofill_goldens::{sha256, texts};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -133,31 +134,30 @@ fn data_check_says_what_is_there() {
 }
 
 #[test]
-fn conformance_harness_commands() {
-    let Some(shared) = std::env::var_os("COFILL_SHARED").map(PathBuf::from) else {
-        println!("SKIPPED: COFILL_SHARED is not set");
-        return;
-    };
-    let (data, goldens) = (shared.join("data").display().to_string(), shared.join("goldens/lmeval"));
+fn texts_harness_commands() {
+    let (Some(data), Some(scoring)) = (texts("data"), texts("goldens/lmeval/scoring")) else { return };
+    let data = data.display().to_string();
     let check = run(&format!("data check {data}"));
     assert_eq!(check.is_fine().stdout.matches("  known  ").count(), 8, "{check}");
     let mut n = 0;
     for (task, golden, ranks) in [("gsm8k", "gsm8k_ws4", 4), ("math500", "minerva_math500", 1), ("mbpp", "mbpp", 1)] {
         let ran = run(&format!("prompts --task {task} --data {data} --ranks {ranks} --limit 20 --json"));
-        let text = std::fs::read_to_string(goldens.join(format!("prompts/{golden}_first20.jsonl"))).unwrap();
+        let hashes = goldens().join(format!("lmeval/prompts/{golden}_first100_hashes.jsonl"));
+        let hashes = lines(&std::fs::read_to_string(hashes).unwrap());
         assert_eq!(ran.is_fine().stderr, "", "known files need no warning");
-        for (ours, golden) in lines(&ran.stdout).iter().zip(lines(&text)) {
-            assert_eq!((&ours["doc_id"], &ours["prompt"]), (&golden["doc_id"], &golden["prompt"]));
+        for (ours, golden) in lines(&ran.stdout).iter().zip(hashes) {
+            let hash = json!(sha256(ours["prompt"].as_str().unwrap().as_bytes()));
+            assert_eq!((&ours["doc_id"], &hash), (&golden["doc_id"], &golden["prompt_sha256"]));
             n += 1;
         }
     }
-    let predictions = goldens.join("scoring/gsm8k.jsonl").display().to_string();
+    let predictions = scoring.join("gsm8k.jsonl").display().to_string();
     let ran = run(&format!("score --task gsm8k --data {data} --predictions {predictions} --json"));
     let text = std::fs::read_to_string(&predictions).unwrap();
     let scores = lines(&text);
     for (ours, golden) in lines(&ran.is_fine().stdout).iter().zip(&scores) {
         assert_eq!((&ours["case_id"], &ours["filters"]), (&golden["case_id"], &golden["filters"]));
     }
-    println!("conformance: {n} prompts and {} scores from the command line", scores.len());
+    println!("texts: {n} prompts and {} scores from the command line", scores.len());
     assert_eq!(n, 60);
 }

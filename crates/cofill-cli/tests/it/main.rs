@@ -25,7 +25,7 @@ mod tiny;
 // The mini tasks in tokens of those models: that answers fit their canvas, and that a gap is one token.
 mod tiny_tokens;
 
-// LLaDA and Dream checkpoints from the command line, against the shared goldens.
+// LLaDA and Dream checkpoints from the command line, against the goldens.
 mod checkpoints;
 
 // A tiny Qwen checkpoint from the command line: masks, beginnings, times.

@@ -1,15 +1,5 @@
-use crate::run::{run, scratch};
+use crate::run::{goldens, run, scratch};
 use serde_json::{Value, json};
-use std::path::PathBuf;
-
-/// The paper's appendix tables, transcribed; says so when they are not there.
-fn published() -> Option<String> {
-    let shared = std::env::var_os("COFILL_SHARED").map(PathBuf::from);
-    if shared.is_none() {
-        println!("SKIPPED: COFILL_SHARED is not set");
-    }
-    Some(shared?.join("paper/points.csv").display().to_string())
-}
 
 fn summary<'a>(comparison: &'a Value, by: &str, name: &str) -> &'a Value {
     let found = comparison[by].as_array().unwrap().iter().find(|summary| summary["name"] == name);
@@ -25,7 +15,8 @@ fn told(summary: &Value) -> (u64, String, u64, u64) {
 
 #[test]
 fn conformance_the_papers_statistics_from_its_own_points() {
-    let Some(points) = published() else { return };
+    // The appendix tables, transcribed.
+    let points = goldens().join("paper/points.csv").display().to_string();
     let report = run(&format!("report --points {points} --json")).is_fine().json();
     let comparison = &report["comparisons"][0];
     assert_eq!((report["comparisons"].as_array().unwrap().len(), &comparison["variant"]), (1, &json!("adas")));

@@ -82,13 +82,9 @@ impl fmt::Display for Ran {
     }
 }
 
-/// The folder of model goldens; says so when there is none.
-pub(crate) fn goldens() -> Option<PathBuf> {
-    let shared = std::env::var_os("COFILL_SHARED").map(PathBuf::from);
-    if shared.is_none() {
-        println!("SKIPPED: COFILL_SHARED is not set");
-    }
-    Some(shared?.join("goldens/models"))
+/// The folder of golden numbers: `models`, `lmeval`, `paper`.
+pub(crate) fn goldens() -> PathBuf {
+    cofill_goldens::folder(env!("CARGO_TARGET_TMPDIR"))
 }
 
 /// A file name of this test's own.

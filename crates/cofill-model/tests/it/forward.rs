@@ -1,14 +1,14 @@
 use crate::checkpoint::{Checkpoint, Folder};
 use crate::gguf::written;
-use crate::support::{FAMILIES, shared};
+use crate::support::{FAMILIES, goldens};
 use candle_core::{Device, Tensor};
 use cofill_model::{Dtype, Error, Golden, Model, Tolerances};
 use std::collections::HashMap;
 use std::path::Path;
 
 /// Checks every case of a family on one checkpoint; returns how many sequences there were.
-fn check(shared: &Path, family: &str, checkpoint: &Path) -> usize {
-    let golden = Golden::open(&shared.join(format!("goldens/models/{family}_forward.safetensors"))).unwrap();
+fn check(family: &str, checkpoint: &Path) -> usize {
+    let golden = Golden::open(&goldens().join(format!("{family}_forward.safetensors"))).unwrap();
     let mut model = Model::load(checkpoint).unwrap();
     let cases = golden.cases().unwrap();
     for case in &cases {
@@ -26,11 +26,10 @@ fn check(shared: &Path, family: &str, checkpoint: &Path) -> usize {
 
 #[test]
 fn conformance_forward() {
-    let Some(shared) = shared() else { return };
     for family in FAMILIES {
         for layout in ["tiny", "tiny_sharded", "tiny_sharded_bf16"] {
             let folder = format!("{family}_{layout}");
-            let n = check(&shared, family, &shared.join("goldens/models").join(&folder));
+            let n = check(family, &goldens().join(&folder));
             println!("conformance: {folder}: {n} sequences, logits, statistics and attention of every layer agree");
             assert!(n >= 8);
         }
@@ -39,11 +38,10 @@ fn conformance_forward() {
 
 #[test]
 fn conformance_forward_of_gguf() {
-    let Some(shared) = shared() else { return };
     for family in FAMILIES {
         // The goldens' weights are bf16 values, which f32 holds; f16 is checked below.
-        let folder = shared.join(format!("goldens/models/{family}_tiny_sharded_bf16"));
-        let n = check(&shared, family, &written(&folder, Dtype::F32).0.0);
+        let folder = goldens().join(format!("{family}_tiny_sharded_bf16"));
+        let n = check(family, &written(&folder, Dtype::F32).0.0);
         println!("conformance: {family} as a GGUF file: {n} sequences agree");
         assert!(n >= 8);
     }
@@ -51,10 +49,9 @@ fn conformance_forward_of_gguf() {
 
 #[test]
 fn conformance_smaller_weights() {
-    let Some(shared) = shared() else { return };
     for family in FAMILIES {
-        let dir = shared.join(format!("goldens/models/{family}_tiny"));
-        let golden = Golden::open(&shared.join(format!("goldens/models/{family}_forward.safetensors"))).unwrap();
+        let dir = goldens().join(format!("{family}_tiny"));
+        let golden = Golden::open(&goldens().join(format!("{family}_forward.safetensors"))).unwrap();
         let case = golden.cases().unwrap().into_iter().find(|case| case.name == "suffix").unwrap();
         let mean = |dtype| {
             let mut model = Model::load_as(&dir, dtype).unwrap();

@@ -1,7 +1,7 @@
 //! The models against numbers from the published reference implementations, and against damaged files.
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // helpers are not `#[test]`s; counts are printed for CI
 
-// Where the shared goldens are, and how to read them.
+// Where the goldens are, and how to read them.
 mod support;
 
 // Tiny random checkpoints of every family, for tests that need no goldens.

@@ -1,12 +1,13 @@
 use std::path::{Path, PathBuf};
 
-/// Where the shared goldens are; says so when they are not.
-pub(crate) fn shared() -> Option<PathBuf> {
-    let shared = std::env::var_os("COFILL_SHARED").map(PathBuf::from);
-    if shared.is_none() {
-        println!("SKIPPED: COFILL_SHARED is not set");
-    }
-    shared
+/// The golden numbers about models: tiny checkpoints, and what the reference classes computed on them.
+pub(crate) fn goldens() -> PathBuf {
+    cofill_goldens::folder(env!("CARGO_TARGET_TMPDIR")).join("models")
+}
+
+/// The same with published tokenizers and chat templates, which are not in this repository.
+pub(crate) fn texts() -> Option<PathBuf> {
+    cofill_goldens::texts("goldens/models")
 }
 
 /// A JSON file of goldens.

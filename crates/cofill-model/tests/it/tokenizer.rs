@@ -1,23 +1,18 @@
-//! The tokenizers and chat templates of the shared goldens: what the slow Dream tokenizer and transformers made of
-//! the same text. Nothing of them lives in this repository; without `COFILL_SHARED` these tests say so and do
+//! Tokenizers and chat templates: what the slow Dream tokenizer and transformers made of the same text. Published
+//! tokenizers and templates are not in this repository; without `COFILL_SHARED` the tests `texts_*` say so and do
 //! nothing.
 
-use crate::support::{json, shared};
+use crate::support::{goldens, json, texts};
 use cofill_model::{ChatTemplate, Message, Tokenizer};
 use serde_json::Value;
-use std::path::PathBuf;
-
-fn goldens() -> Option<PathBuf> {
-    Some(shared()?.join("goldens/models"))
-}
 
 fn ids(value: &Value) -> Vec<u32> {
     value.as_array().unwrap().iter().map(|id| u32::try_from(id.as_u64().unwrap()).unwrap()).collect()
 }
 
 #[test]
-fn conformance_dream_tokenizer_from_vocab_and_merges() {
-    let Some(dir) = goldens() else { return };
+fn texts_dream_tokenizer_from_vocab_and_merges() {
+    let Some(dir) = texts() else { return };
     let golden = json(&dir.join("dream_tokenizer_goldens.json"));
     let files = dir.join(golden["files_dir"].as_str().unwrap());
     assert!(!files.join("tokenizer.json").exists(), "the point is to build it from vocab.json and merges.txt");
@@ -29,13 +24,13 @@ fn conformance_dream_tokenizer_from_vocab_and_merges() {
         assert_eq!(tokenizer.encode(text).unwrap(), want, "ids of {text:?}");
         assert_eq!(tokenizer.decode(&want, false).unwrap(), case["decoded"], "text of {want:?}");
     }
-    println!("conformance: {} of {} strings as Dream's slow tokenizer has them", cases.len(), cases.len());
+    println!("texts: {} of {} strings as Dream's slow tokenizer has them", cases.len(), cases.len());
     assert!(cases.len() >= 27, "only {} cases", cases.len());
 }
 
 #[test]
-fn conformance_dream_special_tokens_and_ids_without_a_token() {
-    let Some(dir) = goldens() else { return };
+fn texts_dream_special_tokens_and_ids_without_a_token() {
+    let Some(dir) = texts() else { return };
     let tokenizer = Tokenizer::load(&dir.join("dream_tokenizer")).unwrap();
     assert_eq!((tokenizer.bos(), tokenizer.eos(), tokenizer.mask()), (Some(151_665), Some(151_643), Some(151_666)));
     assert_eq!(tokenizer.piece(151_666), "<|mask|>");
@@ -52,13 +47,13 @@ fn conformance_dream_special_tokens_and_ids_without_a_token() {
         assert_eq!(tokenizer.piece(id), format!("<|id {id}|>"));
     }
     let pieces = (0..152_064).filter(|id| !tokenizer.piece(*id).is_empty()).count();
-    println!("conformance: {pieces} of 152064 ids have a piece, 397 of them without a token");
+    println!("texts: {pieces} of 152064 ids have a piece, 397 of them without a token");
     assert_eq!(pieces, 152_064);
 }
 
 #[test]
 fn conformance_tiny_tokenizers() {
-    let Some(dir) = goldens() else { return };
+    let dir = goldens();
     let mut n = 0;
     for (family, mask, bos) in
         [("llada_tiny", "<|mdm_mask|>", "<|startoftext|>"), ("dream_tiny", "<|mask|>", "<|beginoftext|>")]
@@ -85,8 +80,8 @@ fn conformance_tiny_tokenizers() {
 }
 
 #[test]
-fn conformance_chat_templates() {
-    let Some(dir) = goldens() else { return };
+fn texts_chat_templates() {
+    let Some(dir) = texts() else { return };
     let golden = json(&dir.join("chat_templates.json"));
     let dream = Tokenizer::load(&dir.join("dream_tokenizer")).unwrap();
     let (mut rendered, mut encoded) = (0, 0);
@@ -110,6 +105,6 @@ fn conformance_chat_templates() {
             encoded += 1;
         }
     }
-    println!("conformance: {rendered} chat prompts as transformers renders them, {encoded} with the same ids");
+    println!("texts: {rendered} chat prompts as transformers renders them, {encoded} with the same ids");
     assert!(rendered >= 16 && encoded >= 8);
 }

@@ -1,4 +1,4 @@
-use crate::support::{FAMILIES, json, shared};
+use crate::support::{FAMILIES, goldens, json};
 use cofill::{Canvas, Decode, Proposal, SamplerSpec, Schedule, Step, Style, generate};
 use cofill_model::{AttentionRow, Model};
 use serde_json::Value;
@@ -73,8 +73,7 @@ fn ids(value: &Value) -> Vec<u32> {
 
 #[test]
 fn conformance_trajectories() {
-    let Some(shared) = shared() else { return };
-    let models = shared.join("goldens/models");
+    let models = goldens();
     for family in FAMILIES {
         let dir = models.join(format!("{family}_tiny"));
         let (mut same, mut waiting) = (0, Vec::new());

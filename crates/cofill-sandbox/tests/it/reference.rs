@@ -1,4 +1,4 @@
-//! `$COFILL_SHARED`: reference solutions and scoring cases, run as the harness ran them.
+//! Reference solutions and scoring cases, run as the harness ran them. Their texts are not in this repository.
 //!
 //! Whoever builds programs from documents and answers is tested elsewhere; here they are put together as lmeval.md
 //! says, to see that the sandbox agrees with `code_eval` about how each of them ends.
@@ -7,16 +7,8 @@ use super::{FALLBACK, SECOND, alone, by_two, python};
 use cofill_sandbox::{Execution, Layers, Options, Sandbox};
 use serde_json::Value;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Mutex;
-
-fn shared() -> Option<PathBuf> {
-    let shared = std::env::var_os("COFILL_SHARED").map(PathBuf::from);
-    if shared.is_none() {
-        println!("SKIPPED: COFILL_SHARED is not set, so no reference program was run");
-    }
-    shared
-}
 
 fn rows(path: &Path) -> Vec<Value> {
     let text = fs::read_to_string(path).unwrap();
@@ -40,11 +32,10 @@ fn run_all(layers: Layers, programs: &[String]) -> (Sandbox, Vec<Execution>) {
 }
 
 #[test]
-fn conformance_reference_solutions_pass() {
-    let Some(shared) = shared() else { return };
+fn texts_reference_solutions_pass() {
+    let Some(data) = cofill_goldens::texts("data") else { return };
     let _alone = alone();
-    let (humaneval, mbpp) =
-        (rows(&shared.join("data/humaneval_test.jsonl")), rows(&shared.join("data/mbpp_test.jsonl")));
+    let (humaneval, mbpp) = (rows(&data.join("humaneval_test.jsonl")), rows(&data.join("mbpp_test.jsonl")));
     let mut programs: Vec<String> = humaneval
         .iter()
         .map(|row| {
@@ -59,28 +50,22 @@ fn conformance_reference_solutions_pass() {
         format!("{}\n{}", text(row, "code"), tests.join("\n"))
     }));
     for (layers, with) in [(Layers::ALL, "with namespaces"), (FALLBACK, "without")] {
-        reference_solutions_pass(&shared, layers, with, &programs, humaneval.len(), &mbpp);
+        reference_solutions_pass(layers, with, &programs, humaneval.len(), &mbpp);
     }
 }
 
-fn reference_solutions_pass(
-    shared: &Path,
-    layers: Layers,
-    with: &str,
-    programs: &[String],
-    humaneval: usize,
-    mbpp: &[Value],
-) {
+fn reference_solutions_pass(layers: Layers, with: &str, programs: &[String], humaneval: usize, mbpp: &[Value]) {
     let (sandbox, results) = run_all(layers, programs);
     if sandbox.layers() != layers {
         return println!("SKIPPED: not {with}; this machine has only {}", sandbox.describe());
     }
     let passed = |results: &[Execution]| results.iter().filter(|result| result.passed).count();
     let (first, second) = results.split_at(humaneval);
-    println!("conformance: reference solutions, {with}: HumanEval {}/{}", passed(first), first.len());
-    println!("conformance: reference solutions, {with}: MBPP {}/{}", passed(second), second.len());
+    println!("texts: reference solutions, {with}: HumanEval {}/{}", passed(first), first.len());
+    println!("texts: reference solutions, {with}: MBPP {}/{}", passed(second), second.len());
 
-    let golden = rows(&shared.join("goldens/lmeval/scoring/code_reference_selfcheck.jsonl"));
+    let goldens = cofill_goldens::folder(env!("CARGO_TARGET_TMPDIR"));
+    let golden = rows(&goldens.join("lmeval/scoring/code_reference_selfcheck.jsonl"));
     assert_eq!(golden.len(), results.len());
     for (row, result) in golden.iter().zip(&results) {
         // Task 123 needs longer than its time on the machine of the goldens; a faster one passes it.
@@ -97,10 +82,9 @@ fn reference_solutions_pass(
 }
 
 #[test]
-fn conformance_scoring_cases_end_as_in_the_harness() {
-    let Some(shared) = shared() else { return };
+fn texts_scoring_cases_end_as_in_the_harness() {
+    let Some(folder) = cofill_goldens::texts("goldens/lmeval/scoring") else { return };
     let _alone = alone();
-    let folder = shared.join("goldens/lmeval/scoring");
     let mut cases: Vec<(String, String, Option<String>, bool)> = Vec::new(); // label, program, result, passes
     for task in ["humaneval", "mbpp"] {
         for row in rows(&folder.join(format!("{task}.jsonl"))) {
@@ -135,7 +119,7 @@ fn conformance_scoring_cases_end_as_in_the_harness() {
     let (mut checked, mut texts) = (0, 0);
     for ((label, program, want, passes), result) in cases.iter().zip(&results) {
         if program.contains("import numpy") && !has_numpy {
-            println!("conformance: left out, for this Python has no numpy: {label}");
+            println!("texts: left out, for this Python has no numpy: {label}");
             continue;
         }
         assert_eq!(result.passed, *passes, "{label}: {result:?}\n{program}");
@@ -145,6 +129,6 @@ fn conformance_scoring_cases_end_as_in_the_harness() {
             texts += 1;
         }
     }
-    println!("conformance: {checked} programs of scoring cases end as in the harness, {texts} with the same words");
+    println!("texts: {checked} programs of scoring cases end as in the harness, {texts} with the same words");
     assert!(checked >= 90, "only {checked}");
 }

@@ -1,4 +1,4 @@
-use crate::goldens::{doc, lines, load, shared, str, text};
+use crate::goldens::{Texts, doc, golden, lines, own_gsm8k, str};
 use cofill_tasks::benchmarks::math500::{boxed, normalise};
 use cofill_tasks::benchmarks::{Benchmark, Filtered, Scored, Tally, Variant};
 use cofill_tasks::data::sha256;
@@ -38,26 +38,41 @@ fn same_filters(scored: &Scored, golden: &Value) {
 
 #[test]
 fn conformance_stop_strings() {
-    if shared().is_none() {
-        return;
-    }
-    let goldens = lines("scoring/until_truncation.jsonl");
+    let goldens = lines(&golden("scoring/until_truncation.jsonl"));
     for golden in &goldens {
         let until: Vec<&str> = golden["until"].as_array().unwrap().iter().map(|stop| stop.as_str().unwrap()).collect();
         assert_eq!(cut(str(golden, "raw"), &until), str(golden, "truncated"), "{golden}");
     }
     println!("conformance: {} texts cut at stop strings", goldens.len());
+    assert_eq!(goldens.len(), 22);
+}
+
+/// Replies that quote no question of GSM8K, to questions of our own with the same number as their answer.
+#[test]
+fn conformance_gsm8k_readings() {
+    let mut n = 0;
+    for task in [Benchmark::Gsm8k, Benchmark::Gsm8kCot] {
+        let goldens = lines(&golden(&format!("scoring/{task}.jsonl")));
+        let data = own_gsm8k(task.name(), 8, goldens.iter().map(|golden| str(golden, "target").to_owned()));
+        let loaded = task.load(&data).unwrap();
+        for (at, golden) in goldens.iter().enumerate() {
+            let scored = loaded.score_raw(at, str(golden, "raw_output"), &Judges::default()).unwrap();
+            same_filters(&scored, &golden["filters"]);
+            assert_eq!(cut(str(golden, "raw_output"), task.until()), str(golden, "response"));
+            n += 1;
+        }
+    }
+    println!("conformance: {n} replies of our own to GSM8K read by both filters");
+    assert_eq!(n, 30);
 }
 
 #[test]
-fn conformance_gsm8k_scores() {
-    if shared().is_none() {
-        return;
-    }
+fn texts_gsm8k_scores() {
+    let Some(texts) = Texts::find() else { return };
     let mut n = 0;
     for task in [Benchmark::Gsm8k, Benchmark::Gsm8kCot] {
-        let loaded = load(task);
-        for golden in lines(&format!("scoring/{task}.jsonl")) {
+        let loaded = texts.load(task);
+        for golden in texts.scores(&format!("{task}.jsonl")) {
             let scored = loaded.score_raw(doc(&golden), str(&golden, "raw_output"), &Judges::default()).unwrap();
             same_filters(&scored, &golden["filters"]);
             assert_eq!(loaded.target(doc(&golden)).unwrap(), str(&golden, "target"));
@@ -65,15 +80,13 @@ fn conformance_gsm8k_scores() {
             n += 1;
         }
     }
-    println!("conformance: {n} replies to GSM8K read by both filters");
+    println!("texts: {n} replies to GSM8K read by both filters");
+    assert_eq!(n, 51);
 }
 
 #[test]
 fn conformance_boxes_and_normal_forms() {
-    if shared().is_none() {
-        return;
-    }
-    let boxes = lines("scoring/math_boxed.jsonl");
+    let boxes = lines(&golden("scoring/math_boxed.jsonl"));
     for golden in &boxes {
         let last = boxed::last(str(golden, "input"));
         assert_eq!(json!(last), golden["last_boxed_only_string"], "{golden}");
@@ -84,20 +97,34 @@ fn conformance_boxes_and_normal_forms() {
         };
         assert_eq!((&content, &error), (&golden["remove_boxed"], &golden["remove_boxed_error"]), "{golden}");
     }
-    let mut normal = 0;
-    for golden in lines("scoring/math_is_equiv.jsonl") {
+    let normal = normal_forms(&lines(&golden("scoring/math_is_equiv.jsonl")));
+    println!("conformance: {} boxes, {normal} normal forms", boxes.len());
+    assert_eq!((boxes.len(), normal), (16, 302));
+}
+
+/// Both answers of every pair as the harness normalises them; returns how many there were.
+fn normal_forms(pairs: &[Value]) -> usize {
+    for golden in pairs {
         for side in ["pred", "gold"] {
-            let raw = str(&golden, &format!("{side}_raw"));
-            assert_eq!(normalise(raw), str(&golden, &format!("{side}_normalized")), "{raw}");
-            normal += 1;
+            let raw = str(golden, &format!("{side}_raw"));
+            assert_eq!(normalise(raw), str(golden, &format!("{side}_normalized")), "{raw}");
         }
     }
-    let math = load(Benchmark::Math500);
-    for golden in lines("scoring/math500_gold_selfcheck.jsonl") {
-        assert_eq!(math.target(doc(&golden)).unwrap(), str(&golden, "gold_normalized"), "{golden}");
+    2 * pairs.len()
+}
+
+#[test]
+fn texts_normal_forms() {
+    let Some(texts) = Texts::find() else { return };
+    let math = texts.load(Benchmark::Math500);
+    let mut normal = normal_forms(&texts.scores("math_is_equiv.jsonl"));
+    for golden in lines(&golden("scoring/math500_gold_hashes.jsonl")) {
+        let target = math.target(doc(&golden)).unwrap();
+        assert_eq!(sha256(target.as_bytes()), str(&golden, "gold_normalized_sha256"), "{golden}");
         normal += 1;
     }
-    println!("conformance: {} boxes, {normal} normal forms", boxes.len());
+    println!("texts: {normal} normal forms");
+    assert_eq!(normal, 2 * 713 + 500);
 }
 
 /// Knows what sympy said of the goldens' pairs.
@@ -116,9 +143,9 @@ impl Equivalence for Sympy {
 }
 
 impl Sympy {
-    fn read() -> Sympy {
+    fn read(texts: &Texts) -> Sympy {
         let mut known = HashMap::new();
-        for golden in lines("scoring/minerva_math500.jsonl") {
+        for golden in texts.scores("minerva_math500.jsonl") {
             let pair = ["pred_normalized", "gold_normalized"].map(|field| str(&golden, field).to_owned());
             known.insert(pair.into(), golden["is_equiv"].as_bool().unwrap());
         }
@@ -127,13 +154,11 @@ impl Sympy {
 }
 
 #[test]
-fn conformance_math500_readings() {
-    if shared().is_none() {
-        return;
-    }
-    let (math, sympy) = (load(Benchmark::Math500), Sympy::read());
+fn texts_math500_readings() {
+    let Some(texts) = Texts::find() else { return };
+    let (math, sympy) = (texts.load(Benchmark::Math500), Sympy::read(&texts));
     let judges = Judges { equivalence: Some(&sympy), ..Judges::default() };
-    let goldens = lines("scoring/minerva_math500.jsonl");
+    let goldens = texts.scores("minerva_math500.jsonl");
     for golden in &goldens {
         let scored = math.score_raw(doc(golden), str(golden, "raw_output"), &judges).unwrap();
         assert_eq!(scored.judge_failure(), None, "{golden}");
@@ -142,7 +167,7 @@ fn conformance_math500_readings() {
             assert_eq!(note, str(golden, name), "{golden}");
         }
     }
-    println!("conformance: {} replies to MATH-500 extracted and normalised", goldens.len());
+    println!("texts: {} replies to MATH-500 extracted and normalised", goldens.len());
 }
 
 /// Runs our own sanitiser, which only parses; of all other programs it knows the golden verdict.
@@ -185,14 +210,12 @@ fn has_python() -> bool {
 }
 
 #[test]
-fn conformance_code_readings() {
-    if shared().is_none() || !has_python() {
-        return;
-    }
+fn texts_code_readings() {
+    let Some(texts) = Texts::find().filter(|_| has_python()) else { return };
     let (mut n, mut sanitised) = (0, 0);
     for task in [Benchmark::Mbpp, Benchmark::Humaneval] {
-        let loaded = load(task);
-        for golden in lines(&format!("scoring/{task}.jsonl")) {
+        let loaded = texts.load(task);
+        for golden in texts.scores(&format!("{task}.jsonl")) {
             // The programs as the harness would run them, with what became of them.
             let tests = str(&golden, "target");
             let filter = golden["filters"].as_object().unwrap().values().next().unwrap();
@@ -220,22 +243,50 @@ fn conformance_code_readings() {
             n += 1;
         }
     }
-    println!("conformance: {n} replies to HumanEval and MBPP made into programs, {sanitised} sanitised");
+    println!("texts: {n} replies to HumanEval and MBPP made into programs, {sanitised} sanitised");
 }
 
 #[test]
-fn conformance_end_to_end() {
-    if shared().is_none() {
-        return;
+fn conformance_means_and_errors() {
+    let samples = lines(&golden("scoring/end_to_end_samples.jsonl"));
+    let mut means = 0;
+    for task in ["gsm8k", "minerva_math500", "mbpp", "humaneval"] {
+        let mut tally = Tally::default();
+        for sample in samples.iter().filter(|sample| sample["task"] == task) {
+            for (metric, value) in sample["metrics"].as_object().unwrap() {
+                tally.count(str(sample, "filter"), metric, value.as_f64().unwrap());
+            }
+        }
+        means += same_means(task, &tally);
     }
-    let results: Value = serde_json::from_str(&text("scoring/end_to_end_results.json")).unwrap();
-    let samples = lines("scoring/end_to_end_samples.jsonl");
-    let mut sympy = Sympy::read();
+    println!("conformance: {means} means of {} scores, with their errors", samples.len());
+    assert_eq!((means, samples.len()), (6, 150));
+}
+
+/// Means and standard errors are those of the harness; returns how many there are.
+fn same_means(task: &str, tally: &Tally) -> usize {
+    let results = std::fs::read_to_string(golden("scoring/end_to_end_results.json")).unwrap();
+    let results: Value = serde_json::from_str(&results).unwrap();
+    let means = tally.means();
+    for mean in &means {
+        let golden = |key: &str| results["results"][task][format!("{key},{}", mean.filter)].as_f64().unwrap();
+        let error = golden(&format!("{}_stderr", mean.metric));
+        assert!((golden(&mean.metric) - mean.mean).abs() < 1e-12, "{mean:?}");
+        assert!((error - mean.standard_error.unwrap()).abs() < 1e-12, "{mean:?}");
+    }
+    means.len()
+}
+
+#[test]
+fn texts_end_to_end() {
+    let Some(texts) = Texts::find() else { return };
+    let samples = texts.scores("end_to_end_samples.jsonl");
+    let mut sympy = Sympy::read(&texts);
     let (mut n, mut means) = (0, 0);
     for (task, name) in
         [(Benchmark::Gsm8k, "gsm8k"), (Benchmark::Math500, "minerva_math500"), (Benchmark::Mbpp, "mbpp")]
     {
-        let loaded = load(task);
+        let loaded = texts.load(task);
         let prompts = loaded.prompts(Variant::default()).unwrap();
         let mut tally = Tally::default();
         let mut seen = Vec::new();
@@ -267,14 +318,8 @@ fn conformance_end_to_end() {
             }
             n += 1;
         }
-        for mean in tally.means() {
-            let golden = |key: &str| results["results"][name][format!("{key},{}", mean.filter)].as_f64().unwrap();
-            let error = golden(&format!("{}_stderr", mean.metric));
-            assert!((golden(&mean.metric) - mean.mean).abs() < 1e-12, "{mean:?}");
-            assert!((error - mean.standard_error.unwrap()).abs() < 1e-12, "{mean:?}");
-            means += 1;
-        }
+        means += same_means(name, &tally);
     }
-    println!("conformance: {n} samples of an end-to-end run, {means} means with their errors");
+    println!("texts: {n} samples of an end-to-end run, {means} means with their errors");
     assert_eq!(means, 4);
 }

@@ -1,39 +1,15 @@
-//! The shared goldens, `$COFILL_SHARED/goldens/models`: the originals of the fixtures, and trajectories of reference
-//! decoders, so far as they can be judged without the model that made them.
+//! Trajectories of reference decoders (`fixtures/goldens/models`), so far as they can be judged without the model that
+//! made them.
 
-use crate::fixtures::{check_schedules, check_selector_cases, read, rule};
+use crate::fixtures::{read, rule};
 use crate::support::spec;
 use cofill::fast_dllm::{FactorForm, FastDllm};
 use cofill::rule::{Bound, EntropyBound, Tally, TopK};
 use cofill::{Canvas, RowStats, Snapshot, StoppingRule, TokenId, quota};
 use serde::Deserialize;
-use std::path::PathBuf;
 
-/// Where a golden is, or `None` with a word on why the test does nothing.
-fn golden(name: &str) -> Option<PathBuf> {
-    match std::env::var_os("COFILL_SHARED") {
-        Some(shared) => Some(PathBuf::from(shared).join("goldens/models").join(name)),
-        None => {
-            println!("SKIPPED: COFILL_SHARED is not set, so {name} was not checked");
-            None
-        }
-    }
-}
-
-#[test]
-fn selector_cases() {
-    let Some(file) = golden("adas_selector_cases.json") else { return };
-    let n = check_selector_cases(&file);
-    println!("conformance: {n} selector cases: order, utilities and `forced` agree");
-    assert!(n >= 92, "only {n} cases");
-}
-
-#[test]
-fn schedules() {
-    let Some(file) = golden("schedules.json") else { return };
-    let (dream, llada) = check_schedules(&file);
-    println!("conformance: {dream} of Dream's and {llada} of LLaDA's schedules agree");
-    assert!(dream >= 72 && llada >= 6);
+fn goldens(file: &str) -> Vec<Trajectory> {
+    read(&cofill_goldens::folder(env!("CARGO_TARGET_TMPDIR")).join("models").join(file))
 }
 
 /// A decode by somebody else.
@@ -104,8 +80,7 @@ fn row(confidence: f64, entropy: f64) -> RowStats {
 }
 
 fn check_adas(file: &str, mask_id: TokenId, least: usize) {
-    let Some(path) = golden(file) else { return };
-    let trajectories: Vec<Trajectory> = read(&path);
+    let trajectories = goldens(file);
     let mut n_steps = 0;
     for t in &trajectories {
         assert_eq!((t.algorithm.as_str(), t.steps.len()), ("adas", t.nfe), "{}", t.name);
@@ -162,8 +137,7 @@ fn dream_adas_trajectories() {
 
 /// How many positions each step may take, and how sure each had to be, for the official decoders.
 fn check_official(file: &str, mask_id: TokenId) {
-    let Some(path) = golden(file) else { return };
-    let trajectories: Vec<Trajectory> = read(&path);
+    let trajectories = goldens(file);
     let mut judged = 0;
     // Caches are the model's business, and this crate knows nothing of them.
     for t in trajectories.iter().filter(|t| !t.algorithm.ends_with("_cache")) {

@@ -1,5 +1,5 @@
 //! Numbers computed elsewhere, in `fixtures/` of this repository: a NumPy selector written from the paper alone, and
-//! the official schedules. conformance.rs runs the same checks on the originals.
+//! the official schedules.
 
 use crate::support::spec;
 use cofill::{Attention, Snapshot, quota};
@@ -32,7 +32,7 @@ pub(crate) fn rule(word: &str) -> &'static str {
 }
 
 /// Order, utilities and `forced` of every case in a file; returns how many there were.
-pub(crate) fn check_selector_cases(file: &Path) -> usize {
+fn check_selector_cases(file: &Path) -> usize {
     let cases: Vec<SelectorCase> = read(file);
     for case in &cases {
         let sampler = spec(&format!("{}:{}+ad:{}", rule(&case.rule), case.threshold, case.alpha));
@@ -66,7 +66,7 @@ struct Schedule {
 }
 
 /// Tokens per step of every schedule in a file; returns how many of Dream's and of LLaDA's there were.
-pub(crate) fn check_schedules(file: &Path) -> (usize, usize) {
+fn check_schedules(file: &Path) -> (usize, usize) {
     let schedules: Schedules = read(file);
     for s in &schedules.dream {
         let eps = s.eps.expect("Dream's schedule ends at eps");
@@ -95,11 +95,15 @@ fn fixture(name: &str) -> std::path::PathBuf {
 }
 
 #[test]
-fn the_selector_agrees_with_numpy() {
-    assert_eq!(check_selector_cases(&fixture("adas_selector_cases.json")), 92);
+fn conformance_selections() {
+    let n = check_selector_cases(&fixture("adas_selector_cases.json"));
+    println!("conformance: {n} selector cases: order, utilities and `forced` agree");
+    assert_eq!(n, 92);
 }
 
 #[test]
-fn the_schedules_agree_with_the_official_code() {
-    assert_eq!(check_schedules(&fixture("schedules.json")), (72, 6));
+fn conformance_schedules() {
+    let (dream, llada) = check_schedules(&fixture("schedules.json"));
+    println!("conformance: {dream} of Dream's and {llada} of LLaDA's schedules agree");
+    assert_eq!((dream, llada), (72, 6));
 }

@@ -40,5 +40,5 @@ mod regressions;
 // What this crate must never contain.
 mod invariants;
 
-// The shared goldens, when COFILL_SHARED says where they are.
+// Whole decodes by the reference decoders, step by step.
 mod conformance;

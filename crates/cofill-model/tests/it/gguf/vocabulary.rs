@@ -4,7 +4,7 @@ use super::builder::{Builder, Entry, put};
 use super::faults::find;
 use super::written;
 use crate::checkpoint::{Checkpoint, Folder, Sizes, TINY};
-use crate::support::{FAMILIES, json, shared};
+use crate::support::{FAMILIES, goldens, json, texts};
 use cofill_model::{Checkpoint as OnDisk, Dtype, Model};
 use serde_json::{Value, json};
 
@@ -197,10 +197,10 @@ fn tokenizers_that_are_wrong_leave_the_model_alone() {
 }
 
 #[test]
-fn conformance_gguf_dream_tokenizer() {
-    let Some(shared) = shared() else { return };
-    let golden = json(&shared.join("goldens/models/dream_tokenizer_goldens.json"));
-    let dir = shared.join("goldens/models").join(golden["files_dir"].as_str().unwrap());
+fn texts_gguf_dream_tokenizer() {
+    let Some(texts) = texts() else { return };
+    let golden = json(&texts.join("dream_tokenizer_goldens.json"));
+    let dir = texts.join(golden["files_dir"].as_str().unwrap());
     let merges = std::fs::read_to_string(dir.join("merges.txt")).unwrap();
     let merges = merges.lines().filter(|line| !line.is_empty() && !line.starts_with("#version"));
     let files = Files {
@@ -216,15 +216,14 @@ fn conformance_gguf_dream_tokenizer() {
         assert_eq!(tokenizer.encode(case["text"].as_str().unwrap()).unwrap(), want, "{}", case["text"]);
         assert_eq!(tokenizer.decode(&want, false).unwrap(), case["decoded"]);
     }
-    println!("conformance: {} strings by a GGUF file's tokens and merges, as Dream's tokenizer has them", cases.len());
+    println!("texts: {} strings by a GGUF file's tokens and merges, as Dream's tokenizer has them", cases.len());
     assert!(cases.len() >= 27);
 }
 
 #[test]
-fn conformance_gguf_keeps_tokenizers_and_templates() {
-    let Some(shared) = shared() else { return };
+fn conformance_gguf_keeps_tokenizers() {
     for family in FAMILIES {
-        let folder = OnDisk::open(&shared.join(format!("goldens/models/{family}_tiny"))).unwrap();
+        let folder = OnDisk::open(&goldens().join(format!("{family}_tiny"))).unwrap();
         let (out, summary) = written(folder.path(), Dtype::Q8_0);
         assert_eq!(summary.without_tokenizer, None);
         let file = OnDisk::open(&out.0).unwrap();
@@ -233,7 +232,17 @@ fn conformance_gguf_keeps_tokenizers_and_templates() {
             assert_eq!(got.piece(id), want.piece(id));
             assert_eq!(got.encode(&want.piece(id)).unwrap(), [id]);
         }
-        let golden = json(&shared.join("goldens/models/chat_templates.json"));
+        println!("conformance: {family}: 160 tokens through a GGUF file");
+    }
+}
+
+#[test]
+fn texts_gguf_keeps_chat_templates() {
+    let Some(texts) = texts() else { return };
+    for family in FAMILIES {
+        let (out, _) = written(&texts.join(format!("{family}_tiny")), Dtype::Q8_0);
+        let file = OnDisk::open(&out.0).unwrap();
+        let golden = json(&texts.join("chat_templates.json"));
         let (chat, mut n) = (file.chat().unwrap().unwrap(), 0);
         for case in golden["cases"].as_array().unwrap().iter().filter(|case| case["family"] == family) {
             let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -243,7 +252,7 @@ fn conformance_gguf_keeps_tokenizers_and_templates() {
             assert_eq!(prompt, case["rendered"], "{family}");
             n += 1;
         }
-        println!("conformance: {family}: 160 tokens and {n} chat prompts through a GGUF file");
+        println!("texts: {family}: {n} chat prompts through a GGUF file");
         assert!(n >= 8);
     }
 }

@@ -12,8 +12,8 @@ use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// The format; another number is another format.
-pub const VERSION: u64 = 1;
+/// The format. In version 1 a run had fewer options; what a header of either does not name is the default, so both are read alike.
+pub const VERSION: u64 = 2;
 
 /// What was run. Two runs with the same `what` make the same records.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -206,8 +206,8 @@ pub fn parse(path: &Path, text: &[u8], first: usize) -> Result<(Header, Vec<Reco
     let (_, top) = lines.next().ok_or_else(|| damaged(1, "there is no header".into()))?;
     let header: Header =
         serde_json::from_slice(top).map_err(|error| damaged(1, format!("not a header of results: {error}")))?;
-    if header.cofill_eval != VERSION {
-        return Err(damaged(1, format!("format {}, but this program reads {VERSION}", header.cofill_eval)));
+    if !(1..=VERSION).contains(&header.cofill_eval) {
+        return Err(damaged(1, format!("format {}, but this program reads up to {VERSION}", header.cofill_eval)));
     }
     let mut records: Vec<Record> = Vec::new();
     for (i, line) in lines {

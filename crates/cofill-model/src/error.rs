@@ -160,7 +160,8 @@ pub enum Error {
     },
     /// A device that this build or this machine does not have.
     #[error(
-        "cannot compute on {device}: {problem}; build this library with the feature `{device}` on a machine that has such a device, or use cpu"
+        "cannot compute on {device}: {problem}; build this library with the feature `{device}` on a machine that has such a device, or \
+         use cpu"
     )]
     Device {
         /// The device that was asked for.

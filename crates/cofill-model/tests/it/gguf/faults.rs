@@ -212,3 +212,24 @@ proptest! {
         ask_everything(&put(&bytes).1);
     }
 }
+
+#[test]
+fn generation_defaults_are_as_bounded_as_those_of_a_folder() {
+    let said = |entry: Entry| {
+        let (_folder, path) = llada().with("cofill.generation_config", entry).write();
+        OnDisk::open(&path).unwrap().generation_defaults().map_err(|error| error.to_string())
+    };
+    let text = |text: &str| said(Entry::Text(text.into()));
+    assert_eq!(text(r#"{"length": 9}"#).unwrap().length, Some(9));
+    let long = format!(r#"{{"tasks": "{}"}}"#, "x".repeat(4096));
+    for (refused, words) in [
+        (text(r#"{"temperature": 1}"#), "the key `temperature`, but may have only tasks, length and sampler"),
+        (text(r#"{"length": -1}"#), "`length` of `cofill.generation_config` must be a whole number from 1"),
+        (text("mini"), "not JSON"),
+        (text(&long), "has 4109 bytes, but may have at most 4096"),
+        (said(Entry::U32(7)), "`cofill.generation_config` is 7, but must be a text"),
+    ] {
+        let error = refused.expect_err(words);
+        assert!(error.contains(".gguf") && error.contains(words), "no `{words}` in: {error}");
+    }
+}

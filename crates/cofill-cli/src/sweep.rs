@@ -49,7 +49,15 @@ pub(crate) fn run(args: &Args) -> Done {
 /// A folder that cannot be written is the machine's failure; what is in it, or not, is the user's.
 impl From<Error> for Fail {
     fn from(error: Error) -> Fail {
-        match error {
+        // The library knows no commands; these say what to type.
+        let with = |remedy: String| Fail::request(format!("{error}; {remedy}"));
+        match &error {
+            Error::None { dir } => with(format!("`cofill sweep plan RECIPE {}` makes one", dir.display())),
+            Error::Missing { dir, .. } => with(format!(
+                "run `cofill sweep work {}`, or merge only what is complete with --partial",
+                dir.display()
+            )),
+            Error::Unit { .. } => with("`cofill sweep work` does it again".into()),
             Error::Io { .. } | Error::Output(output::Error::Io { .. }) => Fail::Run(error.into()),
             _ => Fail::Request(error.into()),
         }

@@ -88,7 +88,7 @@ pub struct Added {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Not a sweep.
-    #[error("`{}` holds no sweep; `cofill sweep plan RECIPE {}` makes one", .dir.display(), .dir.display())]
+    #[error("`{}` holds no sweep; plan one there first", .dir.display())]
     None {
         /// The folder.
         dir: PathBuf,
@@ -121,7 +121,7 @@ pub enum Error {
         problem: String,
     },
     /// A unit's file is not what it was planned to be.
-    #[error("`{}` {problem}; remove it and run `cofill sweep work` again", .path.display())]
+    #[error("`{}` {problem}; remove it and have it done again", .path.display())]
     Unit {
         /// Which.
         path: PathBuf,
@@ -129,7 +129,7 @@ pub enum Error {
         problem: String,
     },
     /// Units are not done.
-    #[error("{missing} of {units} units are not done, in {}; run `cofill sweep work {}`, or merge only what is complete with --partial", names.join(", "), .dir.display())]
+    #[error("{missing} of {units} units are not done, in {}", names.join(", "))]
     Missing {
         /// The folder.
         dir: PathBuf,

@@ -4,7 +4,7 @@
 //! Nothing of that is taken. Only a section of our own counts:
 //!
 //! ```json
-//! {"cofill": {"tasks": "mini", "length": 64, "sampler": "topk:2+ad"}}
+//! {"cofill": {"tasks": "mini", "length": 64}}
 //! ```
 //!
 //! A GGUF file has the section as the text of one key. The file is as untrusted as every other of a checkpoint: what the section may
@@ -25,7 +25,7 @@ const SECTION: &str = "cofill";
 /// Bytes of the section in a GGUF file, whose texts may be as long as the file; a file of its own has the limit of every configuration.
 const MOST_SECTION: usize = 4096;
 
-/// Bytes of a text in the section. The longest sampler that anybody has written has 60.
+/// Bytes of a text in the section: the name of a family of tasks.
 const MOST_BYTES: usize = 256;
 
 /// What a checkpoint says about how to ask it. Everything may be absent, and mostly is.
@@ -38,9 +38,6 @@ pub struct GenerationDefaults {
     /// How many tokens to generate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub length: Option<usize>,
-    /// The sampler, in the sampler language.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sampler: Option<String>,
 }
 
 impl GenerationDefaults {
@@ -95,13 +92,12 @@ impl Section<'_> {
             match key.as_str() {
                 "tasks" => defaults.tasks = Some(self.text("tasks", value)?),
                 "length" => defaults.length = Some(self.count("length", &value)?),
-                "sampler" => defaults.sampler = Some(self.text("sampler", value)?),
                 _ => {
                     let key: String = key.chars().take(64).collect();
                     return Err(malformed(
                         self.path,
                         format!(
-                            "`{}` has the key `{key}`, but may have only tasks, length and sampler; take it out",
+                            "`{}` has the key `{key}`, but may have only tasks and length; take it out",
                             self.name
                         ),
                     ));

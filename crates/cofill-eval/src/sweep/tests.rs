@@ -252,7 +252,7 @@ fn shares_cover_everything_and_begin_apart() {
 fn damage_is_named() {
     let folder = Folder::new("damage");
     let error = Sweep::open(&folder.0).unwrap_err().to_string();
-    assert!(error.contains("holds no sweep") && error.contains("cofill sweep plan"), "{error}");
+    assert!(error.contains("holds no sweep") && error.contains("plan one there first"), "{error}");
     let sweep = Sweep::create(&folder.0).unwrap();
     plan(&sweep, "topk:1", 3);
     work(&sweep, &mut Fake::default()).unwrap();

@@ -18,10 +18,10 @@ fn defaults(path: &Path) -> cofill_model::Result<GenerationDefaults> {
     Opened::open(path)?.generation_defaults()
 }
 
-/// (tasks, length, sampler)
-fn read(text: &str) -> (Option<String>, Option<usize>, Option<String>) {
+/// (tasks, length)
+fn read(text: &str) -> (Option<String>, Option<usize>) {
     let it = defaults(with(text).path()).unwrap();
-    (it.tasks, it.length, it.sampler)
+    (it.tasks, it.length)
 }
 
 #[test]
@@ -29,28 +29,28 @@ fn only_our_section_counts() {
     assert_eq!(defaults(Checkpoint::llada().write().path()).unwrap(), GenerationDefaults::default());
     // As published checkpoints have it.
     let foreign = r#""_from_model_config": true, "temperature": 0.7, "max_length": 512, "eos_token_id": 3"#;
-    assert_eq!(read(&format!("{{{foreign}}}")), (None, None, None));
-    assert_eq!(read(&format!(r#"{{{foreign}, "cofill": {{}}}}"#)), (None, None, None));
-    let all = r#"{"cofill": {"tasks": "mini", "length": 64, "sampler": "topk:2+ad"}, "max_length": 512}"#;
-    assert_eq!(read(all), (Some("mini".into()), Some(64), Some("topk:2+ad".into())));
-    assert_eq!(read(r#"{"cofill": {"length": 16777216}}"#), (None, Some(1 << 24), None));
+    assert_eq!(read(&format!("{{{foreign}}}")), (None, None));
+    assert_eq!(read(&format!(r#"{{{foreign}, "cofill": {{}}}}"#)), (None, None));
+    let all = r#"{"cofill": {"tasks": "mini", "length": 64}, "max_length": 512}"#;
+    assert_eq!(read(all), (Some("mini".into()), Some(64)));
+    assert_eq!(read(r#"{"cofill": {"length": 16777216}}"#), (None, Some(1 << 24)));
 }
 
 #[test]
 fn what_the_section_may_not_hold_is_refused_by_name() {
-    let long = format!(r#"{{"cofill": {{"sampler": "{}"}}}}"#, "x".repeat(257));
+    let long = format!(r#"{{"cofill": {{"tasks": "{}"}}}}"#, "x".repeat(257));
     for (text, words) in [
         ("{", "not JSON"),
         ("[]", "no JSON object"),
         (r#"{"cofill": "mini"}"#, "`cofill` is no JSON object"),
         (r#"{"cofill": null}"#, "`cofill` is no JSON object"),
-        (r#"{"cofill": {"smapler": "topk:2"}}"#, "the key `smapler`, but may have only tasks, length and sampler"),
+        (r#"{"cofill": {"smapler": "topk:2"}}"#, "the key `smapler`, but may have only tasks and length"),
         (r#"{"cofill": {"length": 0}}"#, "`length` of `cofill` must be a whole number from 1 to 16777216"),
         (r#"{"cofill": {"length": 16777217}}"#, "`length` of `cofill` must be a whole number"),
         (r#"{"cofill": {"length": "64"}}"#, "`length` of `cofill` must be a whole number"),
         (r#"{"cofill": {"tasks": ""}}"#, "`tasks` of `cofill` must be a text of 1 to 256 bytes"),
         (r#"{"cofill": {"tasks": null}}"#, "`tasks` of `cofill` must be a text"),
-        (&long, "`sampler` of `cofill` must be a text of 1 to 256 bytes"),
+        (&long, "`tasks` of `cofill` must be a text of 1 to 256 bytes"),
         (&"[".repeat(100_000), "not JSON"),
     ] {
         let folder = with(text);
@@ -66,7 +66,7 @@ fn a_gguf_file_keeps_the_section() {
     let (file, _) =
         written(with(r#"{"cofill": {"tasks": "mini", "length": 7}, "max_length": 512}"#).path(), Dtype::F32);
     let kept = defaults(&file.0).unwrap();
-    assert_eq!((kept.tasks.as_deref(), kept.length, kept.sampler), (Some("mini"), Some(7), None));
+    assert_eq!((kept.tasks.as_deref(), kept.length), (Some("mini"), Some(7)));
     let (file, _) = written(Checkpoint::llada().write().path(), Dtype::F32);
     assert_eq!(defaults(&file.0).unwrap(), GenerationDefaults::default());
 }
@@ -93,7 +93,7 @@ fn the_tiny_models_are_those_of_the_committed_results() {
             let checkpoint = Opened::open(&place).unwrap();
             assert_eq!(checkpoint.fingerprint().unwrap(), sha256, "{}", place.display());
             let said = checkpoint.generation_defaults().unwrap();
-            assert_eq!((said.tasks.as_deref(), said.length, said.sampler), (Some("mini"), None, None));
+            assert_eq!((said.tasks.as_deref(), said.length), (Some("mini"), None));
         }
     }
 }

@@ -77,7 +77,7 @@ fn damage_is_named_by_its_line() {
         (vec![line(&header("x")), line(&record(1, 1.0))], "line 2: example 1 where 0 belongs"),
         (vec![line(&header("x")), "{}\n".into()], "line 2: not a record"),
         (vec!["{\"a\":1}\n".into()], "line 1: not a header of results"),
-        (vec![line(&Header { cofill_eval: 9, ..header("x") })], "format 9, but this program reads 1"),
+        (vec![line(&Header { cofill_eval: 9, ..header("x") })], "format 9, but this program reads up to 2"),
         (vec!["\n".into()], "line 1: there is no header"),
         // What has no end may only be the beginning of what we would have written.
         (vec!["notes".into()], "line 1: not a header of results"),

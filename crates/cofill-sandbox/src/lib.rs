@@ -10,20 +10,20 @@
 //! ended. The verdict does not rest on an exit code or on anything printed: see `verdict.rs`.
 
 mod layers;
+mod protocol;
 mod python;
 mod run;
-mod tidy;
-mod verdict;
+mod workdir;
 
 // One cage per system, with the same three items: `Cage`, `Running`, `offer`.
-#[cfg(not(target_os = "linux"))]
-mod elsewhere;
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(not(target_os = "linux"))]
-use elsewhere as cage;
+mod other_systems;
 #[cfg(target_os = "linux")]
 use linux as cage;
+#[cfg(not(target_os = "linux"))]
+use other_systems as cage;
 
 pub use layers::{Layers, Limits};
 use python::Python;
@@ -118,7 +118,7 @@ impl Sandbox {
     /// for files and for the network.
     pub fn new(python: &Path, options: Options) -> Result<Sandbox, Error> {
         let python = Python::find(python)?;
-        let offer = cage::offer(&python, &options)?;
+        let offer = cage::try_layers(&python, &options)?;
         let missing = offer.missing();
         if let Some(missing) = missing.filter(|_| !options.unsafe_exec) {
             return Err(Error::TooLittle { missing });
@@ -189,7 +189,7 @@ static ENDING: AtomicBool = AtomicBool::new(false);
 pub fn end_everything() {
     ENDING.store(true, Ordering::SeqCst);
     cage::kill_all();
-    tidy::remove_all();
+    workdir::remove_all();
 }
 
 fn is_ending() -> bool {

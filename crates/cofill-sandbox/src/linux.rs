@@ -1,20 +1,19 @@
 //! The cage on Linux: what it is made of, how a process gets into it, and how it ends.
 
 mod child;
-mod fence;
-mod filter;
-mod held;
+mod deleted_files;
 mod identity;
-mod offer;
+mod landlock_rules;
 mod root;
 mod sys;
+mod syscalls;
+mod trial;
 
 use super::python::Python;
-use super::tidy::{Access, Usage, Workdir};
-use super::{Layers, Limits, verdict};
+use super::workdir::{Access, Usage, Workdir};
+use super::{Layers, Limits, protocol};
 use child::Plan;
 use identity::FreshId;
-pub(super) use offer::offer;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::{Gid, Pid, Resource, Signal, Uid, WaitOptions};
 use seccompiler::BpfProgram;
@@ -25,6 +24,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+pub(super) use trial::try_layers;
 
 /// Devices that give nothing away.
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
@@ -101,7 +101,7 @@ impl Cage {
             [(c"/proc/self/setgroups", c"deny"), (c"/proc/self/uid_map", &uid_map), (c"/proc/self/gid_map", &gid_map)];
 
         let executable = c_path(&self.python.executable)?;
-        let arguments = [executable.clone(), c"-B".into(), c"-s".into(), c"-c".into(), CString::new(verdict::DRIVER)?];
+        let arguments = [executable.clone(), c"-B".into(), c"-s".into(), c"-c".into(), CString::new(protocol::DRIVER)?];
         let environment = environment(&inside)?;
         let pipes = Pipes::new()?;
         let plan = Plan {
@@ -114,7 +114,7 @@ impl Cage {
             identity: fresh_id.map(|id| (Uid::from_raw(id), Gid::from_raw(id))),
             powerless: layers.privileges,
             ruleset: ruleset.as_ref().map(AsFd::as_fd),
-            own: fence::own_bits(self.landlock),
+            own: landlock_rules::own_bits(self.landlock),
             workdir: &inside,
             filters: self.filters.as_ref().filter(|_| layers.seccomp),
             executable: &executable,
@@ -177,7 +177,7 @@ impl Cage {
         let mut runnable: Vec<PathBuf> = loaders.map(|entry| entry.path()).filter(is_loader).collect();
         let named = self.python.readable.iter().filter(|path| path.is_file());
         runnable.extend(named.filter(|path| !path.to_string_lossy().ends_with(".cache")).cloned());
-        fence::ruleset(&self.python.readable, &runnable, workdir).map_err(io::Error::other)
+        landlock_rules::ruleset(&self.python.readable, &runnable, workdir).map_err(io::Error::other)
     }
 
     /// What the kernel limits, and whether tasks are left to us.
@@ -271,7 +271,7 @@ impl Running {
         let tasks = || task_count(pid) > self.limits.tasks;
         // What cannot be counted is too much, unless there is nothing left: a process that is ending belongs to root already.
         let held = |workdir: &Workdir| {
-            let look = || held::held(pid, workdir.path(), &self.limits);
+            let look = || deleted_files::usage(pid, workdir.path(), &self.limits);
             let again = || {
                 std::thread::sleep(Duration::from_millis(5));
                 if is_dead(pid) { Some(Usage::default()) } else { look() }
@@ -297,7 +297,7 @@ impl Running {
     /// Whether we may see what it holds.
     fn can_be_watched(&self) -> bool {
         let pid = self.pid.as_raw_nonzero().get().unsigned_abs();
-        held::held(pid, Path::new("/"), &self.limits).is_some()
+        deleted_files::usage(pid, Path::new("/"), &self.limits).is_some()
     }
 
     pub(super) fn end(self) {}

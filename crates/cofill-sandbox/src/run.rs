@@ -5,7 +5,7 @@
 //! a slow start of Python on a loaded machine is not counted.
 
 use super::cage::{Cage, Running};
-use super::verdict::{self, Nonce, Wanted};
+use super::protocol::{self, Nonce, Wanted};
 use super::{Execution, Layers, Limits};
 use std::io::{Read, Write};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -41,13 +41,13 @@ impl Runner<'_> {
     /// How a program ends.
     pub(super) fn run(&self, program: &str, timeout: Duration) -> Result<Execution, Failure> {
         let (answer, nonce) = self.talk(program, timeout, Wanted::Verdict)?;
-        Ok(verdict::decode(&answer, &nonce))
+        Ok(protocol::decode(&answer, &nonce))
     }
 
     /// What a program of our own leaves in its variable `answer`; nothing if it raises or takes too long.
     pub(super) fn answer(&self, program: &str, timeout: Duration) -> Result<Option<String>, Failure> {
         let (answer, _) = self.talk(program, timeout, Wanted::Answer)?;
-        verdict::text(&answer).map_err(Failure::Answer)
+        protocol::text(&answer).map_err(Failure::Answer)
     }
 
     /// Everything the driver says after the program began.
@@ -58,7 +58,7 @@ impl Runner<'_> {
         let mut running = start.map_err(|error| Failure::Start(error.to_string()))?;
         let nonce = Nonce::new();
         let memory = if self.layers.rlimits { self.limits.memory } else { 0 };
-        let request = verdict::request(program, timeout, memory, self.layers, wanted);
+        let request = protocol::request(program, timeout, memory, self.layers, wanted);
         let answers = exchange(&mut running, request, nonce, wanted);
         let answer = listen(&answers, &running, timeout, &nonce, wanted);
         running.end();
@@ -118,7 +118,7 @@ fn listen(
     answer.remove(0);
     let ends = Instant::now() + timeout + GRACE;
     let mut looked = Instant::now();
-    while !verdict::complete(&answer, nonce, wanted) {
+    while !protocol::complete(&answer, nonce, wanted) {
         // Whatever the program says meanwhile, or keeps saying to be left alone.
         if looked.elapsed() >= TICK {
             if running.takes_too_much() {

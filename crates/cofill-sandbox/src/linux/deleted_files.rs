@@ -1,7 +1,7 @@
 //! Files without a name: deleted, but still open or mapped. They take space and stand in no directory.
 
-use crate::tidy::Usage;
-use crate::{Limits, tidy};
+use crate::workdir::Usage;
+use crate::{Limits, workdir};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
@@ -11,7 +11,7 @@ use std::path::Path;
 /// What a process holds of files that were in `workdir`, if we may know. Their size is known as long as they are open; one
 /// that is only mapped counts as the largest a file can be. `None` without the right to look into the process: a root of
 /// many containers has none to look into those of others.
-pub(super) fn held(pid: u32, workdir: &Path, limits: &Limits) -> Option<Usage> {
+pub(super) fn usage(pid: u32, workdir: &Path, limits: &Limits) -> Option<Usage> {
     let may = |error: io::Error| (error.kind() != io::ErrorKind::PermissionDenied).then_some(());
     let mut usage = Usage::default();
     let mut counted = BTreeSet::new();
@@ -29,7 +29,7 @@ pub(super) fn held(pid: u32, workdir: &Path, limits: &Limits) -> Option<Usage> {
             }
         };
         if about.is_file() && about.nlink() == 0 && counted.insert(about.ino()) {
-            usage.add(tidy::size(&about));
+            usage.add(workdir::size(&about));
         }
     }
     let maps = match fs::read(format!("/proc/{pid}/maps")) {

@@ -3,19 +3,19 @@
 //! Version numbers and settings are no proof. Containers forbid calls that the kernel has, and say so in different
 //! ways.
 
-use super::{Cage, Identity, Namespaces, filter, sys};
+use super::{Cage, Identity, Namespaces, sys, syscalls};
 use crate::layers::Offer;
 use crate::python::Python;
 use crate::run::Runner;
-use crate::tidy::{self, Access, Workdir};
+use crate::workdir::{self, Access, Workdir};
 use crate::{Error, Layers, Options, PROBE_TIMEOUT};
 use std::io;
 
 /// The layers that are wanted and work.
-pub(crate) fn offer(python: &Python, options: &Options) -> Result<Offer, Error> {
+pub(crate) fn try_layers(python: &Python, options: &Options) -> Result<Offer, Error> {
     let parent = std::env::temp_dir();
     for prefix in ["cofill-sandbox-", "cofill-canary-"] {
-        tidy::remove_stale(&parent, prefix);
+        workdir::remove_stale(&parent, prefix);
     }
     let base = Workdir::new(&parent, "cofill-sandbox", Access::Passable)
         .map_err(|problem| Error::Workdir { parent, problem })?;
@@ -93,7 +93,7 @@ impl Found {
     }
 
     fn seccomp(&mut self, cage: &mut Cage, options: &Options) {
-        let reason = match filter::filters() {
+        let reason = match syscalls::filters() {
             Ok(filters) => {
                 cage.filters = Some(filters);
                 attempt(cage, options, Layers { seccomp: true, ..Layers::NONE })

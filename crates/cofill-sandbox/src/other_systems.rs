@@ -3,7 +3,7 @@
 
 use super::layers::Offer;
 use super::python::Python;
-use super::tidy::{Access, Workdir};
+use super::workdir::{Access, Workdir};
 use super::{Error, Layers, Limits, Options};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ pub(super) struct Cage {
 }
 
 /// The driver's guard is all there is.
-pub(super) fn offer(python: &Python, options: &Options) -> Result<Offer, Error> {
+pub(super) fn try_layers(python: &Python, options: &Options) -> Result<Offer, Error> {
     let layers = Layers { guard: options.layers.guard, ..Layers::NONE };
     let cage = Cage { python: python.executable.clone() };
     let lacking = vec![format!("{} has none of the layers that hold a program", std::env::consts::OS)];
@@ -34,7 +34,7 @@ impl Cage {
     pub(super) fn start(&self, _: Layers, _: &Limits, _: Duration) -> io::Result<Running> {
         let workdir = Workdir::new(&std::env::temp_dir(), "cofill-run", Access::Private)?;
         let mut command = Command::new(&self.python);
-        command.args(["-B", "-s", "-c", super::verdict::DRIVER]).current_dir(workdir.path());
+        command.args(["-B", "-s", "-c", super::protocol::DRIVER]).current_dir(workdir.path());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);

@@ -152,6 +152,7 @@ impl From<cofill_eval::open::Error> for Fail {
             Error::Engine(error) => error.into(),
             Error::Options(error) => error.into(),
             Error::Run(cofill_eval::run::Error::Decode(error)) => error.into(),
+            Error::Judges(error) => error.into(),
             Error::Sweep(error) => error.into(),
             Error::Point { name, source } => Fail::from(*source).about(&format!("point `{name}`")),
             error => Fail::Request(error.into()),

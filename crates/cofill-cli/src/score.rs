@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args) -> Done {
     let task = args.task.load(&args.data)?;
     let predictions = predictions(&args.predictions, &task)?;
     let made =
-        JudgeSet::start(args.task, &args.judges).map_err(|error| Fail::from(cofill_eval::open::Error::from(error)))?;
+        JudgeSet::start(args.task, &args.judges)?;
     task.warnings().iter().for_each(|warning| warning_line(warning));
     let specials = SpecialTexts(args.special.clone());
     let mut out = std::io::stdout().lock();

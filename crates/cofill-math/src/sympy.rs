@@ -1,4 +1,4 @@
-//! `--math sympy`: the harness's own check, in a Python process, for those who want the very same bits.
+//! The harness's own comparison of formulas, by sympy in a Python process: slower than ours, and the reference for it.
 //!
 //! One process serves all pairs. It stops itself after the harness's five seconds; one that does not, because it is deep inside
 //! an operation on huge numbers, is killed from here and started again for the next pair. Both count as "not equal".
@@ -26,9 +26,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 #[derive(Debug, thiserror::Error)]
 pub enum SympyError {
     /// No such program, or it may not be run.
-    #[error("cannot run `{}` for `--math sympy`: {why}; name a Python with --python", python.display())]
+    #[error("cannot run `{}` to judge with sympy: {why}; it must be a Python 3", python.display())]
     Spawn {
-        /// The program.
+        /// The program, as it was named.
         python: PathBuf,
         /// What the system says.
         why: std::io::Error,
@@ -40,17 +40,17 @@ pub enum SympyError {
         python.display()
     )]
     Missing {
-        /// The program.
+        /// The program, as it was named.
         python: PathBuf,
-        /// What Python says.
+        /// What Python said when it imported them.
         why: String,
     },
     /// The process answered something else, or nothing.
     #[error("the sympy process of `{}` is out of order: {why}", python.display())]
     Broken {
-        /// The program.
+        /// The program, as it was named.
         python: PathBuf,
-        /// What happened.
+        /// What it answered, or that it did not.
         why: String,
     },
 }
@@ -89,7 +89,7 @@ impl Sympy {
                 *slot = Some(process);
                 equal.ok_or_else(|| broken(format!("it answered `{answer}`")))
             }
-            // Dropping the process kills it. One that died of a pair says no like one that hangs.
+            // Dropping the process kills it. A pair of which it died counts as not equal, like one that takes too long.
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Ok(false),
         }
     }
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn a_missing_python_is_named() {
         let error = Sympy::start(Path::new("/nowhere/python")).err().unwrap().to_string();
-        assert!(error.contains("/nowhere/python") && error.contains("--python"), "{error}");
+        assert!(error.contains("/nowhere/python") && error.contains("it must be a Python 3"), "{error}");
     }
 
     #[test]

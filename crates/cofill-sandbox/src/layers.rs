@@ -1,4 +1,4 @@
-//! The layers of a cage, the limits on a program, and what is enough.
+//! The layers of a cage, the limits on a program, and which layers together are enough.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub struct Layers {
     pub rlimits: bool,
     /// For root: an identity without privileges. For everybody: no capabilities and no new ones.
     pub privileges: bool,
-    /// The driver's audit hook, which keeps Python code away from the verdict.
+    /// The driver's audit hook, which keeps a program away from the bytes that mean a pass.
     pub guard: bool,
 }
 
@@ -28,35 +28,35 @@ impl Default for Layers {
 }
 
 impl Layers {
-    /// All of them.
+    /// Every layer: the default.
     pub const ALL: Layers =
         Layers { namespaces: true, landlock: true, seccomp: true, rlimits: true, privileges: true, guard: true };
-    /// None of them.
+    /// No layer at all: to be filled in, and for tests.
     pub const NONE: Layers =
         Layers { namespaces: false, landlock: false, seccomp: false, rlimits: false, privileges: false, guard: false };
 
-    /// What a program could still do. Files need a root of their own or Landlock. Nothing does without seccomp: Landlock
+    /// What a program could still do with these layers; nothing if they are enough. Files need a root of their own or Landlock. Nothing does without seccomp: Landlock
     /// leaves owners, modes and times of files alone, and namespaces leave families of sockets that know none
     /// (AF_VSOCK) and memory that no limit counts (memfds).
-    pub(super) fn open_doors(self) -> Vec<&'static str> {
-        let mut doors = Vec::new();
+    pub(super) fn remaining_risks(self) -> Vec<&'static str> {
+        let mut risks = Vec::new();
         if !(self.namespaces || (self.landlock && self.seccomp)) {
-            doors.push("files of the user are within reach");
+            risks.push("files of the user are within reach");
         }
         if !self.seccomp {
-            doors.push("sockets are within reach");
-            doors.push("memory can be taken that no limit counts");
+            risks.push("sockets are within reach");
+            risks.push("memory can be taken that no limit counts");
         }
         if !(self.namespaces || self.seccomp) {
-            doors.push("processes can outlive the run");
+            risks.push("processes can outlive the run");
         }
         if !self.privileges {
-            doors.push("privileges are kept");
+            risks.push("privileges are kept");
         }
         if !self.rlimits {
-            doors.push("memory and processes are not limited");
+            risks.push("memory and processes are not limited");
         }
-        doors
+        risks
     }
 }
 
@@ -71,9 +71,9 @@ pub struct Limits {
     pub file: u64,
     /// Bytes in all files together.
     pub disk: u64,
-    /// Files and directories.
+    /// How many files and directories there may be at a time.
     pub entries: u64,
-    /// Open files.
+    /// How many files may be open at a time.
     pub descriptors: u64,
 }
 
@@ -92,8 +92,8 @@ impl fmt::Display for Limits {
     }
 }
 
-/// What a machine offers: the layers that were wanted and work, and why the others do not.
-pub(super) struct Offer {
+/// What trying the layers on this machine found: a cage of those that were wanted and work, and why the others do not.
+pub(super) struct Trial {
     pub(super) cage: super::cage::Cage,
     pub(super) layers: Layers,
     /// The layers in use, in words with versions.
@@ -102,23 +102,24 @@ pub(super) struct Offer {
     pub(super) lacking: Vec<String>,
 }
 
-impl Offer {
+impl Trial {
     /// Why this is not enough, if it is not.
     pub(super) fn missing(&self) -> Option<String> {
-        let doors = self.layers.open_doors();
-        (!doors.is_empty()).then(|| {
+        let risks = self.layers.remaining_risks();
+        (!risks.is_empty()).then(|| {
             let lacking = if self.lacking.is_empty() { "turned off".into() } else { self.lacking.join("; ") };
-            format!("{} ({lacking})", doors.join(", "))
+            format!("{} ({lacking})", risks.join(", "))
         })
     }
 
-    /// For the header of a result.
+    /// The layers in words, for the header of a file of results.
     pub(super) fn describe(&self, options: &super::Options) -> String {
         let mut text = if self.working.is_empty() { "no walls".into() } else { self.working.join(", ") };
         if !self.lacking.is_empty() {
             text += &format!(" (not here: {})", self.lacking.join("; "));
         }
         if options.unsafe_exec {
+            // Not an error but a record: files of results have said it in this way from the beginning.
             text += ", --unsafe-exec";
         }
         text
@@ -131,7 +132,7 @@ mod tests {
 
     #[test]
     fn seccomp_with_namespaces_or_landlock_is_enough() {
-        let enough = |layers: Layers| layers.open_doors().is_empty();
+        let enough = |layers: Layers| layers.remaining_risks().is_empty();
         let limited = Layers { rlimits: true, privileges: true, ..Layers::NONE };
         assert!(enough(Layers::ALL));
         assert!(enough(Layers { namespaces: true, seccomp: true, ..limited }));
@@ -141,6 +142,6 @@ mod tests {
         assert!(!enough(Layers { seccomp: true, ..limited }));
         assert!(!enough(Layers { rlimits: false, ..Layers::ALL }));
         assert!(!enough(Layers { privileges: false, ..Layers::ALL }));
-        assert_eq!(Layers::NONE.open_doors().len(), 6);
+        assert_eq!(Layers::NONE.remaining_risks().len(), 6);
     }
 }

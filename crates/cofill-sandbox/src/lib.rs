@@ -6,8 +6,24 @@
 //! together. When a machine offers less than seccomp and one of the two others, nothing runs unless
 //! [`Options::unsafe_exec`] says so.
 //!
-//! What a program means is the harness's `code_eval` to the letter (`driver.py`), and so are the words for how it
-//! ended. The verdict does not rest on an exit code or on anything printed: see `verdict.rs`.
+//! A program is run exactly as Hugging Face's `code_eval` runs it (`driver.py`), and the words for how it ended are the
+//! same. Whether it passed does not depend on an exit code or on anything printed: see `protocol.rs`.
+//!
+//! ```
+//! use cofill_sandbox::{Options, Sandbox};
+//! use std::path::Path;
+//! use std::time::Duration;
+//!
+//! # if !cfg!(target_os = "linux") || std::process::Command::new("python3").arg("--version").output().is_err() { return }
+//! let sandbox = match Sandbox::new(Path::new("python3"), Options::default()) {
+//!     Ok(sandbox) => sandbox,
+//!     Err(why) => return eprintln!("generated code is not run here: {why}"),
+//! };
+//! let run = |program| sandbox.run(program, Duration::from_secs(3)).expect("the sandbox works");
+//! assert_eq!(run("assert sum([1, 2]) == 3").result, "passed");
+//! assert_eq!(run("print('passed')\nexit(0)").passed, false);
+//! assert!(run("open('/etc/passwd')").result.starts_with("failed: "));
+//! ```
 
 mod layers;
 mod protocol;
@@ -15,7 +31,7 @@ mod python;
 mod run;
 mod workdir;
 
-// One cage per system, with the same three items: `Cage`, `Running`, `offer`.
+// One cage per system, with the same items: `Cage`, `Running`, `try_layers`, `kill_all`.
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(not(target_os = "linux"))]
@@ -25,6 +41,7 @@ use linux as cage;
 #[cfg(not(target_os = "linux"))]
 use other_systems as cage;
 
+use layers::Trial;
 pub use layers::{Layers, Limits};
 use python::Python;
 use run::Runner;
@@ -35,11 +52,12 @@ use std::time::Duration;
 /// What a sandbox may use, and how much a program may.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
-    /// Run generated code even when the machine offers too little to hold it.
+    /// Run generated code even when the machine has too few layers to hold it, with those that it has. The code can then
+    /// do whatever the user can.
     pub unsafe_exec: bool,
     /// The layers to use where the machine has them; all by default, fewer in tests that show what each is worth.
     pub layers: Layers,
-    /// Memory, time and space.
+    /// How much memory, disk space and how many threads a program may use.
     pub limits: Limits,
 }
 
@@ -48,34 +66,35 @@ pub struct Options {
 #[non_exhaustive]
 pub enum Error {
     /// The interpreter cannot be used.
-    #[error("cannot run `{}` as Python: {problem}; give a Python of 3.8 or newer with --python", path.display())]
+    #[error("cannot run `{}` as Python: {problem}; a Python of 3.8 or newer is needed", path.display())]
     Python {
-        /// What was given.
+        /// The interpreter, as it was named.
         path: PathBuf,
-        /// What happened.
+        /// Why it cannot be used.
         problem: String,
     },
-    /// The machine has too few of the layers.
+    /// The machine has too few of the layers. [`Options::unsafe_exec`] runs generated code all the same.
     #[error(
         "this machine offers too little to run generated code: {missing}; \
-         run it where seccomp and either namespaces or Landlock are allowed, or --unsafe-exec runs it anyway"
+         run it where seccomp and either namespaces or Landlock are allowed"
     )]
-    TooLittle {
-        /// What is missing, each with the reason.
+    TooFewLayers {
+        /// What a program could do here, and why the layers against it are not there.
         missing: String,
     },
-    /// The layers are there, and something got through all the same.
-    #[error("the sandbox was tried and does not hold: {leak}; --unsafe-exec runs generated code anyway")]
+    /// The layers are there, and a program that tried them got through all the same. [`Options::unsafe_exec`] does not try.
+    #[error("the sandbox was tried and does not hold: {leak}; generated code should not run on this machine")]
     Leaks {
-        /// What got through.
+        /// What the program could do and should not have been able to.
         leak: String,
     },
-    /// The layers are there, and Python does not start in them.
-    #[error("Python does not start in the sandbox ({layers}): {problem}; --unsafe-exec runs it with fewer layers")]
+    /// The layers are there, and Python does not start in them. [`Options::unsafe_exec`] with fewer [`Options::layers`] may
+    /// show which one is in its way.
+    #[error("Python does not start in the sandbox ({layers}): {problem}; another installation of Python may")]
     Start {
-        /// The layers in use.
+        /// The layers in use, in words.
         layers: String,
-        /// What happened.
+        /// What the system or Python said.
         problem: String,
     },
     /// No directory to work in.
@@ -86,7 +105,7 @@ pub enum Error {
     Workdir {
         /// Where it was to be.
         parent: PathBuf,
-        /// What happened.
+        /// What the system said.
         problem: std::io::Error,
     },
 }
@@ -107,8 +126,8 @@ pub struct Sandbox {
     layers: Layers,
     limits: Limits,
     cage: cage::Cage,
-    // What `describe` says about layers: those in use, with versions, and those that were wanted and are not there.
-    walls: String,
+    /// What `describe` says about layers: those in use, with versions, and those that were wanted and are not there.
+    layers_in_words: String,
 }
 
 impl Sandbox {
@@ -118,15 +137,16 @@ impl Sandbox {
     /// for files and for the network.
     pub fn new(python: &Path, options: Options) -> Result<Sandbox, Error> {
         let python = Python::find(python)?;
-        let offer = cage::try_layers(&python, &options)?;
-        let missing = offer.missing();
+        let trial = cage::try_layers(&python, &options)?;
+        let missing = trial.missing();
         if let Some(missing) = missing.filter(|_| !options.unsafe_exec) {
-            return Err(Error::TooLittle { missing });
+            return Err(Error::TooFewLayers { missing });
         }
-        let walls = offer.describe(&options);
-        let sandbox = Sandbox { python, layers: offer.layers, limits: options.limits, cage: offer.cage, walls };
+        let layers_in_words = trial.describe(&options);
+        let Trial { cage, layers, .. } = trial;
+        let sandbox = Sandbox { python, layers, limits: options.limits, cage, layers_in_words };
         if !options.unsafe_exec {
-            sandbox.try_walls()?;
+            sandbox.self_test()?;
         }
         Ok(sandbox)
     }
@@ -147,7 +167,7 @@ impl Sandbox {
             "Python {} at {}; {}; {}",
             self.python.version,
             self.python.executable.display(),
-            self.walls,
+            self.layers_in_words,
             self.limits
         )
     }
@@ -157,7 +177,7 @@ impl Sandbox {
         self.runner().run(program, timeout).map_err(|failure| failure.to_string())
     }
 
-    /// Runs a program of the caller's own behind the same walls and returns the text that it leaves in its variable `answer`:
+    /// Runs a program of the caller's own in the same cage and returns the text that it leaves in its variable `answer`:
     /// nothing if it raises or takes longer than `timeout`. `Err` means that the sandbox itself could not run it.
     pub fn answer(&self, program: &str, timeout: Duration) -> Result<Option<String>, String> {
         self.runner().answer(program, timeout).map_err(|failure| failure.to_string())
@@ -167,12 +187,13 @@ impl Sandbox {
         Runner { cage: &self.cage, layers: self.layers, limits: &self.limits }
     }
 
-    /// A program that should be stopped at everything it tries: it fails if it was, and passes with what got through.
-    fn try_walls(&self) -> Result<(), Error> {
-        let start = |problem| Error::Start { layers: self.walls.clone(), problem };
+    /// Runs a program that tries to read and write outside and to reach the network. It ends with the list of what worked,
+    /// which must be empty.
+    fn self_test(&self) -> Result<(), Error> {
+        let start = |problem| Error::Start { layers: self.layers_in_words.clone(), problem };
         let canary = self.cage.canary().map_err(|problem| start(problem.to_string()))?;
         let path = format!("{:?}", canary.path().to_string_lossy());
-        let report = self.run(&TRY_WALLS.replace("CANARY", &path), PROBE_TIMEOUT).map_err(start)?;
+        let report = self.run(&SELF_TEST.replace("CANARY", &path), TRIAL_TIMEOUT).map_err(start)?;
         match report.result.strip_prefix("failed: tried ") {
             Some("") => Ok(()),
             Some(leak) => Err(Error::Leaks { leak: leak.into() }),
@@ -184,8 +205,8 @@ impl Sandbox {
 static ENDING: AtomicBool = AtomicBool::new(false);
 
 /// For a process that a signal is about to end: ends every program and removes every directory of all its sandboxes.
-/// Whoever waits for a verdict, or asks for one from now on, waits for the end: what became of a program that was killed
-/// for this must not be taken for its result.
+/// Threads that wait for a program, or start one from now on, are then stopped for good: that a program was killed because
+/// the process ends must not be recorded as its result.
 pub fn end_everything() {
     ENDING.store(true, Ordering::SeqCst);
     cage::kill_all();
@@ -202,11 +223,11 @@ fn wait_if_ending() {
     }
 }
 
-/// Long enough for a machine under load; the program itself takes a moment.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a program that tries the layers may take. It needs a moment; a loaded machine may need longer to start it.
+const TRIAL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// `CANARY` is a file outside, readable to the user who runs this.
-const TRY_WALLS: &str = r#"
+const SELF_TEST: &str = r#"
 import os, socket
 leaks = []
 def attempt(name, act):

@@ -12,7 +12,7 @@ mod trial;
 use super::python::Python;
 use super::workdir::{Access, Usage, Workdir};
 use super::{Layers, Limits, protocol};
-use child::Plan;
+use child::ChildSetup;
 use identity::FreshId;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::{Gid, Pid, Resource, Signal, Uid, WaitOptions};
@@ -26,7 +26,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 pub(super) use trial::try_layers;
 
-/// Devices that give nothing away.
+/// Devices through which a program learns nothing and reaches nobody.
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
 /// What every process of a sandbox has in common.
@@ -41,19 +41,19 @@ pub(super) struct Cage {
     identity: Identity,
 }
 
-/// By which right namespaces are made.
+/// By whose right namespaces are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Namespaces {
-    /// Root's own.
+    /// By root's, directly.
     Root,
-    /// That of anybody in a user namespace of their own.
+    /// By that of any user, who is given it in a user namespace of their own.
     User,
 }
 
-/// Whose name a program runs under.
+/// The user id under which a program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Identity {
-    /// The user's: only root can choose.
+    /// The user's own: only root can choose another.
     Keep,
     /// One that owns nothing, for every run another, so that runs cannot see each other either and tasks are counted
     /// apart.
@@ -104,7 +104,7 @@ impl Cage {
         let arguments = [executable.clone(), c"-B".into(), c"-s".into(), c"-c".into(), CString::new(protocol::DRIVER)?];
         let environment = environment(&inside)?;
         let pipes = Pipes::new()?;
-        let plan = Plan {
+        let setup = ChildSetup {
             stdin: pipes.request.0.as_fd(),
             stdout: pipes.answer.1.as_fd(),
             errors: pipes.errors.1.as_fd(),
@@ -112,9 +112,9 @@ impl Cage {
             root: root.as_ref(),
             rlimits: &rlimits,
             identity: fresh_id.map(|id| (Uid::from_raw(id), Gid::from_raw(id))),
-            powerless: layers.privileges,
+            drop_capabilities: layers.privileges,
             ruleset: ruleset.as_ref().map(AsFd::as_fd),
-            own: landlock_rules::own_bits(self.landlock),
+            workdir_rights: landlock_rules::workdir_bits(self.landlock),
             workdir: &inside,
             filters: self.filters.as_ref().filter(|_| layers.seccomp),
             executable: &executable,
@@ -126,11 +126,11 @@ impl Cage {
         #[allow(unsafe_code)]
         let pid = match unsafe { sys::clone(self.flags(layers)) } {
             Err(errno) => return Err(because("making its namespaces", errno)),
-            Ok(None) => child::become_python(&plan),
+            Ok(None) => child::become_python(&setup),
             Ok(Some(pid)) => pid,
         };
         alive().push(pid);
-        // Whoever ends everything just now has set the flag before it looked at the list.
+        // If another thread is ending everything, it set the flag before it read the list: we may have come too late for it.
         if super::is_ending() {
             kill(pid);
         }
@@ -180,7 +180,7 @@ impl Cage {
         landlock_rules::ruleset(&self.python.readable, &runnable, workdir).map_err(io::Error::other)
     }
 
-    /// What the kernel limits, and whether tasks are left to us.
+    /// The kernel's limits, and whether we have to count tasks ourselves.
     fn rlimits(
         &self,
         layers: Layers,
@@ -194,7 +194,7 @@ impl Cage {
         }
         const STACK: u64 = 8 << 20;
         const BURST: u64 = 16;
-        // Of all threads together. Wall time ends the program earlier; this is for the case that we are gone.
+        // Of all threads together. The time limit ends the program earlier; this is for when our process has been killed.
         let cpu = 2 * wall.as_secs() + 4;
         // The address space is limited by the driver, when it has loaded what the program imports.
         let mut rlimits = vec![
@@ -220,7 +220,7 @@ impl Cage {
         (rlimits, !counted_apart)
     }
 
-    /// A file outside that anybody could read, were it not for the walls.
+    /// A file outside that anybody could read if there were no layers.
     pub(super) fn canary(&self) -> io::Result<Canary> {
         use std::os::unix::fs::PermissionsExt;
         let folder = Workdir::new(&std::env::temp_dir(), "cofill-canary", Access::Passable)?;
@@ -232,7 +232,7 @@ impl Cage {
     }
 }
 
-/// A file that must not be reached.
+/// A file that a program must not be able to reach, for the self-test.
 pub(super) struct Canary {
     path: PathBuf,
     _folder: Workdir,
@@ -244,7 +244,7 @@ impl Canary {
     }
 }
 
-/// A process in the cage. Ends with this value.
+/// A process in the cage. Dropping this ends it.
 pub(super) struct Running {
     pid: Pid,
     stdin: Option<File>,
@@ -258,7 +258,7 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// What is written and read, once.
+    /// The ends of the pipes for the request and the answer; the second call has nothing left to give.
     pub(super) fn pipes(&mut self) -> (Option<File>, Option<File>) {
         (self.stdin.take(), self.stdout.take())
     }
@@ -306,7 +306,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         // The first process of a PID namespace takes all others with it. Elsewhere there is a single process, since
-        // seccomp lets it start none; the group is for `--unsafe-exec`. Nothing is reaped before, so both numbers are
+        // seccomp lets it start none; the group is for [`super::Options::unsafe_exec`]. Nothing is reaped before, so both numbers are
         // still ours.
         kill(self.pid);
         alive().retain(|pid| *pid != self.pid);
@@ -327,7 +327,7 @@ pub(super) fn kill_all() {
 }
 
 fn kill(pid: Pid) {
-    // Either fails only when there is nobody left.
+    // Either fails only when there is no such process any more.
     let _ = rustix::process::kill_process_group(pid, Signal::KILL);
     let _ = rustix::process::kill_process(pid, Signal::KILL);
 }
@@ -351,7 +351,7 @@ impl Pipes {
     }
 }
 
-/// Nothing of the user's. The hash seed is fixed, so that a program which depends on the order of a set ends the same
+/// The environment of a program: nothing of the user's. The hash seed is fixed, so that a program which depends on the order of a set ends the same
 /// way every time.
 fn environment(inside: &CStr) -> io::Result<Vec<CString>> {
     let named = |name: &str| CString::new([name.as_bytes(), b"=", inside.to_bytes()].concat()).map_err(io::Error::from);

@@ -1,7 +1,7 @@
-//! Systems without these walls: nothing runs unless `--unsafe-exec` says so, and then as an ordinary process with a
-//! time limit.
+//! Systems that have none of the layers: nothing runs unless [`Options::unsafe_exec`] says so, and then as an ordinary
+//! process with a time limit.
 
-use super::layers::Offer;
+use super::layers::Trial;
 use super::python::Python;
 use super::workdir::{Access, Workdir};
 use super::{Error, Layers, Limits, Options};
@@ -10,21 +10,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// What it takes to start a process.
+/// No cage at all: what it takes to start Python.
 #[derive(Debug)]
 pub(super) struct Cage {
     python: PathBuf,
 }
 
-/// The driver's guard is all there is.
-pub(super) fn try_layers(python: &Python, options: &Options) -> Result<Offer, Error> {
+/// The guard in the driver is the only layer that does not depend on the system.
+pub(super) fn try_layers(python: &Python, options: &Options) -> Result<Trial, Error> {
     let layers = Layers { guard: options.layers.guard, ..Layers::NONE };
     let cage = Cage { python: python.executable.clone() };
     let lacking = vec![format!("{} has none of the layers that hold a program", std::env::consts::OS)];
-    Ok(Offer { cage, layers, working: Vec::new(), lacking })
+    Ok(Trial { cage, layers, working: Vec::new(), lacking })
 }
 
-/// A process.
+/// A running Python. Dropping it ends the process.
 pub(super) struct Running {
     child: Child,
     _workdir: Workdir,
@@ -41,14 +41,14 @@ impl Cage {
         Ok(Running { child: command.spawn()?, _workdir: workdir })
     }
 
-    /// A file outside, to be reached for.
+    /// The path of a file outside that a program may try to reach.
     pub(super) fn canary(&self) -> io::Result<Canary> {
         let folder = Workdir::new(&std::env::temp_dir(), "cofill-canary", Access::Passable)?;
         Ok(Canary { path: folder.path().join("canary"), _folder: folder })
     }
 }
 
-/// A file that must not be reached.
+/// A file that a program must not be able to reach, for the self-test.
 pub(super) struct Canary {
     path: PathBuf,
     _folder: Workdir,
@@ -61,7 +61,7 @@ impl Canary {
 }
 
 impl Running {
-    /// What is written and read, once.
+    /// The ends of the pipes for the request and the answer; the second call has nothing left to give.
     pub(super) fn pipes(&mut self) -> (Option<std::process::ChildStdin>, Option<std::process::ChildStdout>) {
         (self.child.stdin.take(), self.child.stdout.take())
     }
@@ -73,7 +73,7 @@ impl Running {
     pub(super) fn end(self) {}
 }
 
-/// There is no list of processes here: whoever ends such a process leaves its programs to their own time limit.
+/// There is no list of processes here: when our process is ended, its programs end by their own time limit.
 pub(super) fn kill_all() {}
 
 impl Drop for Running {

@@ -1,8 +1,8 @@
-//! What is said to the driver and what its answer is worth.
+//! What the driver is told, and how its answer is read.
 //!
 //! A pass is 32 random bytes that the driver takes from its stdin just before the program starts and gives back just
 //! after it ended. So nothing that a program can print, no exit code and no replaced function is a pass. `driver.py`
-//! says where the bytes are meanwhile.
+//! says where the bytes are while the program runs, so that it cannot find them.
 
 use super::Layers;
 use crate::Execution;
@@ -12,31 +12,33 @@ use std::time::Duration;
 /// The driver, given to Python with `-c`, so that no file of ours has to be readable in the cage.
 pub(super) const DRIVER: &str = include_str!("driver.py");
 
-/// As much of an answer as is read: more than the longest error text the driver sends.
-const LONGEST_VERDICT: usize = 32 << 10;
-/// As much as one of our own programs may have to say.
+/// The most bytes that are read about how a program ended: more than the longest error text the driver sends.
+const LONGEST_OUTCOME: usize = 32 << 10;
+/// The most bytes that are read of the answer of one of our own programs.
 const LONGEST_ANSWER: usize = 16 << 20;
 
 /// What a program is run for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wanted {
-    /// Whether it runs to its end.
-    Verdict,
-    /// The text it leaves in its variable `answer`. Only for programs of our own: this says nothing about who wrote it.
+pub(super) enum Purpose {
+    /// To find out whether it runs to its end: a program that a model wrote.
+    Judge,
+    /// For the text it leaves in its variable `answer`. Only for programs of our own: the text is taken as it comes, and
+    /// a hostile program could send any.
     Answer,
 }
 
-impl Wanted {
-    /// As much as is read.
+impl Purpose {
+    /// The most bytes that are read.
     pub(super) fn longest(self) -> usize {
         match self {
-            Wanted::Verdict => LONGEST_VERDICT,
-            Wanted::Answer => LONGEST_ANSWER,
+            Purpose::Judge => LONGEST_OUTCOME,
+            Purpose::Answer => LONGEST_ANSWER,
         }
     }
 }
 
-/// Bytes that nobody can guess. SipHash under a key from the system's random source.
+/// A number used once: 32 bytes that the driver gives back when the program ran to its end, and that no program can
+/// guess. SipHash under keys from the system's random source.
 #[derive(Clone, Copy)]
 pub(super) struct Nonce([u8; 32]);
 
@@ -49,31 +51,31 @@ impl Nonce {
         Nonce(bytes)
     }
 
-    /// Written last and in one piece, so that the driver finds it whole.
+    /// The bytes, to be written after the request: the driver reads them only when the program is about to start.
     pub(super) fn bytes(&self) -> &[u8; 32] {
         &self.0
     }
 }
 
 /// Everything before the nonce. `memory` is 0 for no limit.
-pub(super) fn request(program: &str, timeout: Duration, memory: u64, layers: Layers, wanted: Wanted) -> Vec<u8> {
+pub(super) fn request(program: &str, timeout: Duration, memory: u64, layers: Layers, purpose: Purpose) -> Vec<u8> {
     let micros = u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX);
     let mut bytes = Vec::with_capacity(program.len() + 25);
     for number in [program.len() as u64, micros, memory] {
         bytes.extend(number.to_be_bytes());
     }
-    bytes.push(u8::from(layers.guard) | u8::from(wanted == Wanted::Answer) << 1);
+    bytes.push(u8::from(layers.guard) | u8::from(purpose == Purpose::Answer) << 1);
     bytes.extend(program.as_bytes());
     bytes
 }
 
-/// Whether nothing that might follow can change the verdict.
-pub(super) fn complete(answer: &[u8], nonce: &Nonce, wanted: Wanted) -> bool {
-    answer.len() >= wanted.longest() || answer == b"T" || is_pass(answer, nonce)
+/// Whether nothing that might still come can change how the answer is read.
+pub(super) fn complete(answer: &[u8], nonce: &Nonce, purpose: Purpose) -> bool {
+    answer.len() >= purpose.longest() || answer == b"T" || is_pass(answer, nonce)
 }
 
-/// The harness's words for an answer, `R` taken off. No answer, or one that makes no sense, is a program that did not
-/// come back.
+/// The harness's words for an answer, without its leading `R`. No answer, or one that makes no sense, counts as a program
+/// that did not end in time.
 pub(super) fn decode(answer: &[u8], nonce: &Nonce) -> Execution {
     let result = match answer {
         answer if is_pass(answer, nonce) => "passed".into(),
@@ -87,7 +89,7 @@ fn is_pass(answer: &[u8], nonce: &Nonce) -> bool {
     answer == nonce.0
 }
 
-/// What one of our own programs had to say: nothing if it raised, and nothing if its time was up.
+/// The text that one of our own programs left: none if it raised an exception or its time was up.
 pub(super) fn text(answer: &[u8]) -> Result<Option<String>, String> {
     match answer {
         [b'A', ..] if answer.len() >= LONGEST_ANSWER => Err(format!("its answer has more than {LONGEST_ANSWER} bytes")),
@@ -112,7 +114,7 @@ mod tests {
         let nonce = Nonce::new();
         let passes = |answer: &[u8]| decode(answer, &nonce).passed;
         let good = nonce.0.to_vec();
-        assert!(passes(&good) && complete(&good, &nonce, Wanted::Verdict));
+        assert!(passes(&good) && complete(&good, &nonce, Purpose::Judge));
         assert!(!passes(&good[..31]));
         assert!(!passes(&[&good[..], b"x"].concat()));
         assert!(!passes(&[b"x", &good[..]].concat()));

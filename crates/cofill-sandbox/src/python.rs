@@ -17,7 +17,7 @@ const OLDEST: (u32, u32) = (3, 8);
 pub(super) struct Python {
     /// The file to execute.
     pub(super) executable: PathBuf,
-    /// As in `3.11.7`.
+    /// Its version, as in `3.11.7`.
     pub(super) version: String,
     /// Files and directories without which it does not start, or lacks modules it has outside.
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
@@ -28,8 +28,9 @@ impl Python {
     /// Asks the interpreter at `path` (a file, or a name to be found in `PATH`) about itself.
     pub(super) fn find(path: &Path) -> Result<Python, Error> {
         let fail = |problem: String| Error::Python { path: path.into(), problem };
-        // Once through shims, with the user's environment; then the file itself, as it will be run.
-        // A path is relative to where we are, and Python is asked elsewhere; a bare name is looked up.
+        // Asked twice: first as it was named, in the user's environment, since the name may be a shim; then the file that the
+        // shim leads to, as it will be run. A relative path is made absolute, since Python is asked in another directory; a bare
+        // name is looked up in `PATH`.
         let named = if path.components().count() > 1 { std::path::absolute(path) } else { Ok(path.into()) };
         let named = named.map_err(|error| fail(error.to_string()))?;
         let shim = ask(Command::new(named), "import sys; print(sys.executable)").map_err(fail)?;
@@ -121,7 +122,7 @@ mod tests {
     #[test]
     fn a_python_that_is_none_is_named() {
         let error = Python::find(Path::new("/nonexistent/python")).unwrap_err().to_string();
-        assert!(error.contains("/nonexistent/python") && error.contains("--python"), "{error}");
+        assert!(error.contains("/nonexistent/python") && error.contains("3.8 or newer is needed"), "{error}");
     }
 
     #[test]

@@ -1,11 +1,11 @@
-//! One program, from its text to its verdict.
+//! One program, from its text to how it ended.
 //!
-//! Time is kept here, not by the program: its own alarm rings after `timeout` as in the harness, which a program may
-//! swallow; a second later everything is killed. The clock starts when the driver says that the program does, so that
+//! The time limit is kept here. The driver sets an alarm as the harness does, but a program can catch the exception it
+//! raises; a second later the process is killed. The clock starts when the driver says that the program does, so that
 //! a slow start of Python on a loaded machine is not counted.
 
 use super::cage::{Cage, Running};
-use super::protocol::{self, Nonce, Wanted};
+use super::protocol::{self, Nonce, Purpose};
 use super::{Execution, Layers, Limits};
 use std::io::{Read, Write};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 const STARTUP: Duration = Duration::from_secs(60);
 /// The harness joins for a second longer than its alarm.
 const GRACE: Duration = Duration::from_secs(1);
-/// How often what the kernel does not limit is looked at.
+/// How often we look at what the kernel does not limit.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Why nothing can be said about a program.
+/// Why it cannot be said how a program ends: not the program failed, but running it.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
     #[error("cannot start Python: {0}")]
@@ -30,7 +30,7 @@ pub(super) enum Failure {
     Answer(String),
 }
 
-/// Runs programs, each in a process of its own, and leaves nothing of them.
+/// Runs programs, each in a process of its own, and removes everything they leave.
 pub(super) struct Runner<'a> {
     pub(super) cage: &'a Cage,
     pub(super) layers: Layers,
@@ -40,27 +40,27 @@ pub(super) struct Runner<'a> {
 impl Runner<'_> {
     /// How a program ends.
     pub(super) fn run(&self, program: &str, timeout: Duration) -> Result<Execution, Failure> {
-        let (answer, nonce) = self.talk(program, timeout, Wanted::Verdict)?;
+        let (answer, nonce) = self.ask_driver(program, timeout, Purpose::Judge)?;
         Ok(protocol::decode(&answer, &nonce))
     }
 
-    /// What a program of our own leaves in its variable `answer`; nothing if it raises or takes too long.
+    /// What a program of our own leaves in its variable `answer`; `None` if it raises or takes too long.
     pub(super) fn answer(&self, program: &str, timeout: Duration) -> Result<Option<String>, Failure> {
-        let (answer, _) = self.talk(program, timeout, Wanted::Answer)?;
+        let (answer, _) = self.ask_driver(program, timeout, Purpose::Answer)?;
         protocol::text(&answer).map_err(Failure::Answer)
     }
 
     /// Everything the driver says after the program began.
-    fn talk(&self, program: &str, timeout: Duration, wanted: Wanted) -> Result<(Vec<u8>, Nonce), Failure> {
+    fn ask_driver(&self, program: &str, timeout: Duration, purpose: Purpose) -> Result<(Vec<u8>, Nonce), Failure> {
         super::wait_if_ending();
         let start = self.cage.start(self.layers, self.limits, timeout + GRACE);
         super::wait_if_ending();
         let mut running = start.map_err(|error| Failure::Start(error.to_string()))?;
         let nonce = Nonce::new();
         let memory = if self.layers.rlimits { self.limits.memory } else { 0 };
-        let request = protocol::request(program, timeout, memory, self.layers, wanted);
-        let answers = exchange(&mut running, request, nonce, wanted);
-        let answer = listen(&answers, &running, timeout, &nonce, wanted);
+        let request = protocol::request(program, timeout, memory, self.layers, purpose);
+        let answers = exchange(&mut running, request, nonce, purpose);
+        let answer = listen(&answers, &running, timeout, &nonce, purpose);
         running.end();
         super::wait_if_ending();
         Ok((answer?, nonce))
@@ -68,11 +68,11 @@ impl Runner<'_> {
 }
 
 /// Two threads that write the request and read the answer. They end when the process does.
-fn exchange(running: &mut Running, request: Vec<u8>, nonce: Nonce, wanted: Wanted) -> Receiver<Vec<u8>> {
+fn exchange(running: &mut Running, request: Vec<u8>, nonce: Nonce, purpose: Purpose) -> Receiver<Vec<u8>> {
     let (stdin, stdout) = running.pipes();
     thread::spawn(move || {
         let Some(mut stdin) = stdin else { return };
-        // A process that is gone takes no request; the reader finds out.
+        // Writing fails when the process has ended; the reader will notice that.
         let _ = stdin.write_all(&request).and_then(|()| stdin.write_all(nonce.bytes()));
     });
     let (send, receive) = mpsc::channel();
@@ -82,7 +82,7 @@ fn exchange(running: &mut Running, request: Vec<u8>, nonce: Nonce, wanted: Wante
         let mut total = 0;
         while let Ok(n @ 1..) = stdout.read(&mut buffer) {
             total += n;
-            if send.send(buffer[..n].to_vec()).is_err() || total > wanted.longest() {
+            if send.send(buffer[..n].to_vec()).is_err() || total > purpose.longest() {
                 return;
             }
         }
@@ -96,7 +96,7 @@ fn listen(
     running: &Running,
     timeout: Duration,
     nonce: &Nonce,
-    wanted: Wanted,
+    purpose: Purpose,
 ) -> Result<Vec<u8>, Failure> {
     let mut answer = Vec::new();
     let starts = Instant::now() + STARTUP;
@@ -118,8 +118,8 @@ fn listen(
     answer.remove(0);
     let ends = Instant::now() + timeout + GRACE;
     let mut looked = Instant::now();
-    while !protocol::complete(&answer, nonce, wanted) {
-        // Whatever the program says meanwhile, or keeps saying to be left alone.
+    while !protocol::complete(&answer, nonce, purpose) {
+        // Also while bytes keep coming: a program must not be able to put this off by writing.
         if looked.elapsed() >= TICK {
             if running.takes_too_much() {
                 break;

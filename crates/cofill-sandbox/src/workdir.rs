@@ -1,4 +1,4 @@
-//! Directories that are gone when they are dropped, whatever was put into them.
+//! Directories to run programs in, which are removed when they are dropped, whatever was put into them.
 
 use super::Limits;
 use std::fs;
@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A directory of our own.
+/// A directory made for one sandbox or one run.
 #[derive(Debug)]
 pub(super) struct Workdir {
     path: PathBuf,
-    /// Locked as long as we live, so that others can tell ours from what a killed process left.
+    /// Locked as long as this process lives, so that others can tell the directory from what a killed process left.
     _alive: Option<fs::File>,
 }
 
@@ -26,14 +26,14 @@ fn live() -> MutexGuard<'static, Vec<PathBuf>> {
 /// Who may enter a directory besides its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
-    /// Nobody.
+    /// Nobody but its owner.
     Private,
     /// Everybody may pass through and read what they can name; an unprivileged identity has to reach its directory.
     Passable,
 }
 
 impl Workdir {
-    /// A new directory, with our process in its name and the rest of it beyond guessing.
+    /// A new directory; its name holds our process id and a random number.
     pub(super) fn new(parent: &Path, prefix: &str, access: Access) -> io::Result<Workdir> {
         let name = format!("{prefix}-{}-{:016x}", std::process::id(), RandomState::new().hash_one(0));
         // Without links on the way: Landlock and mounts want the real place.
@@ -46,7 +46,7 @@ impl Workdir {
         live().push(path.clone());
         builder.create(&path)?;
         if super::is_ending() {
-            // Whoever removes everything may have been here already.
+            // The thread that removes all directories may have passed this one before it was created.
             let _ = fs::remove_dir(&path);
             super::wait_if_ending();
         }
@@ -58,16 +58,16 @@ impl Workdir {
         &self.path
     }
 
-    /// Whether more lies in it, or is held besides, than the limits say. What cannot be counted is too much: names too long
-    /// to follow, directories closed to their owner, and things that are moved about all the time.
+    /// Whether its files, and those in `held` (deleted but still open), take more than the limits allow. What cannot be
+    /// counted is too much: paths too long to follow, directories closed to their owner, and files that are moved all the time.
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
     pub(super) fn exceeds(&self, limits: &Limits, held: Usage) -> bool {
-        // Files come and go in ordinary programs, too, but not between every two looks.
+        // Ordinary programs delete files as well, but hardly during each of so many counts.
         const LOOKS: usize = 16;
         (0..LOOKS).find_map(|_| self.look(limits, held)).unwrap_or(true)
     }
 
-    /// `None` if something was gone before it was counted.
+    /// One count. `None` if something was deleted before it was counted.
     fn look(&self, limits: &Limits, held: Usage) -> Option<bool> {
         let mut usage = held;
         let mut open = vec![self.path.clone()];
@@ -107,7 +107,7 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    /// One file more.
+    /// Counts one more file of this size.
     pub(super) fn add(&mut self, bytes: u64) {
         self.bytes = self.bytes.saturating_add(bytes);
         self.entries += 1;
@@ -118,7 +118,7 @@ impl Usage {
     }
 }
 
-/// Bytes on the disk.
+/// The bytes that a file takes on the disk.
 #[cfg(unix)]
 pub(super) fn size(about: &fs::Metadata) -> u64 {
     std::os::unix::fs::MetadataExt::blocks(about) * 512
@@ -131,13 +131,14 @@ pub(super) fn size(about: &fs::Metadata) -> u64 {
 
 impl Drop for Workdir {
     fn drop(&mut self) {
-        // Nobody to tell. What stays behind is in the system's temporary directory under our name.
+        // A destructor has nobody to report a failure to. What is left lies in the system's temporary directory under our name,
+        // and the next sandbox removes it.
         let _ = remove(&self.path);
         live().retain(|path| *path != self.path);
     }
 }
 
-/// Removes every directory of this process, for one that is about to be ended.
+/// Removes every directory of this process, which is about to be ended.
 pub(super) fn remove_all() {
     // Programs that were just killed may still be closing their files.
     const TRIES: usize = 50;
@@ -152,8 +153,8 @@ pub(super) fn remove_all() {
     }
 }
 
-/// Removes what processes of this user left that were killed before they could. Whoever lives holds a lock; whoever has
-/// just begun may not have it yet.
+/// Removes directories of this user's processes that were killed before they could remove them. A process that lives holds
+/// a lock on its directories; one that has just made a directory may not have locked it yet.
 pub(super) fn remove_stale(parent: &Path, prefix: &str) {
     const YOUNG: Duration = Duration::from_secs(60);
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
@@ -184,7 +185,7 @@ fn is_ours(_: &fs::Metadata) -> bool {
 /// more levels than there are descriptors or than a path can name. So inner directories are moved to the top until
 /// all is flat, and opened to their owner if they were closed.
 fn remove(top: &Path) -> io::Result<()> {
-    // Names that nobody can have taken before.
+    // A program cannot guess these names, so none of them exists yet.
     let secret = RandomState::new().hash_one(0);
     let mut moved = 0_u64;
     loop {
@@ -228,7 +229,7 @@ mod tests {
     use super::*;
 
     fn workdir() -> Workdir {
-        Workdir::new(&std::env::temp_dir(), "cofill-tidy", Access::Private).unwrap()
+        Workdir::new(&std::env::temp_dir(), "cofill-workdir", Access::Private).unwrap()
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Files without a name: deleted, but still open or mapped. They take space and stand in no directory.
+//! Files that were deleted but are still open or mapped: they take space, and no directory lists them.
 
 use crate::workdir::Usage;
 use crate::{Limits, workdir};
@@ -8,9 +8,9 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// What a process holds of files that were in `workdir`, if we may know. Their size is known as long as they are open; one
-/// that is only mapped counts as the largest a file can be. `None` without the right to look into the process: a root of
-/// many containers has none to look into those of others.
+/// The space that a process keeps in deleted files of `workdir`. The size of a file that is open is known; one that is only
+/// mapped counts as the largest that a file can be. `None` without the right to look into the process: in many containers
+/// root has none to look into processes of other users.
 pub(super) fn usage(pid: u32, workdir: &Path, limits: &Limits) -> Option<Usage> {
     let may = |error: io::Error| (error.kind() != io::ErrorKind::PermissionDenied).then_some(());
     let mut usage = Usage::default();

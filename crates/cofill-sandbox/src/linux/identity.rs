@@ -1,8 +1,9 @@
-//! A user id that owns nothing, for each run of root's another.
+//! For root: a user id that owns nothing, another one for each run.
 //!
-//! The kernel counts tasks and signals rights by user id, so two programs under one id share a limit and can see each
-//! other. Ids are claimed for the time of a run among all cofills of this machine: whoever binds the abstract socket
-//! with an id's name has it. Such a name is given back by the kernel however its owner ends, and leaves no file.
+//! The kernel counts tasks by user id and lets processes of the same id signal each other, so two programs under one id share a limit and can end each
+//! other. Ids are claimed for the time of a run among all cofill processes of this machine: the process that binds the
+//! abstract socket with an id's name has the id. The kernel gives the name back however the process ends, and no file is
+//! left.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -17,12 +18,12 @@ const IDS: std::ops::Range<u32> = 61_184..65_520;
 #[derive(Debug)]
 pub(super) struct FreshId {
     id: u32,
-    /// Nobody ever writes to it.
+    /// Holds the name while it is open; nothing is ever sent to it.
     _claim: UnixDatagram,
 }
 
 impl FreshId {
-    /// Claims an id, beginning anywhere, so that cofills rarely ask for the same one.
+    /// Claims an id, beginning at a random one, so that processes rarely try the same one first.
     pub(super) fn claim() -> io::Result<FreshId> {
         let count = IDS.end - IDS.start;
         let first = (RandomState::new().hash_one(0) % u64::from(count)) as u32;
@@ -38,7 +39,7 @@ impl FreshId {
         Err(io::Error::other(format!("all {count} user ids for programs are in use")))
     }
 
-    /// The number.
+    /// The user id, which is also the group id.
     pub(super) fn id(&self) -> u32 {
         self.id
     }

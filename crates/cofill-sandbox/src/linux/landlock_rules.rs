@@ -1,7 +1,7 @@
 //! Landlock: which files may be opened, and how.
 //!
-//! Rules hang on directories themselves, not on their names, so the same ones hold inside a root of bind mounts and
-//! outside of it.
+//! A rule is about a directory itself, not about its name, so the same rules hold inside a root of bind mounts and outside
+//! of it.
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
@@ -10,28 +10,27 @@ use landlock::{
 use rustix::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// Everything that any version handles is refused unless allowed here; older kernels handle less.
+/// Everything that this version of Landlock can refuse is refused unless allowed here; older kernels can refuse less.
 const NEWEST: ABI = ABI::V7;
 
 /// What may be done in the program's own directory: anything but running programs and making devices or sockets.
-pub(super) fn own() -> BitFlags<AccessFs> {
+fn workdir_rights() -> BitFlags<AccessFs> {
     AccessFs::from_all(NEWEST)
         & !(AccessFs::Execute | AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::MakeSock | AccessFs::IoctlDev)
 }
 
-/// The rights of `own` that a kernel of this version knows: it refuses rules about others.
-pub(super) fn own_bits(version: i64) -> u64 {
+/// The rights in the program's own directory that a kernel of this version knows: it refuses rules about others.
+pub(super) fn workdir_bits(version: i64) -> u64 {
     let known = match version {
         1 => AccessFs::from_all(ABI::V1),
         2 => AccessFs::from_all(ABI::V2),
         3 | 4 => AccessFs::from_all(ABI::V3),
         _ => AccessFs::from_all(ABI::V5),
     };
-    (own() & known).bits()
+    (workdir_rights() & known).bits()
 }
 
-/// A ruleset: Python may be read, the interpreter and its loader run, `workdir` used, devices that are no devices
-/// opened.
+/// A ruleset: Python may be read, the interpreter and its loader executed, `workdir` used, and harmless devices opened.
 pub(super) fn ruleset(
     readable: &[PathBuf],
     runnable: &[PathBuf],
@@ -60,7 +59,7 @@ pub(super) fn ruleset(
         allow(Path::new(device), AccessFs::ReadFile | AccessFs::WriteFile)?;
     }
     if let Some(workdir) = workdir {
-        allow(workdir, own())?;
+        allow(workdir, workdir_rights())?;
     }
     Ok(rules.into())
 }

@@ -1,8 +1,8 @@
 //! System calls: a list of what Python needs, and nothing else.
 //!
 //! What is not on the list does not exist (ENOSYS), so that libraries fall back to older calls; what a hostile
-//! program might try by name is refused (EPERM), so that it reads as a refusal. Two filters, since one has a single
-//! answer to what it does not match. Arguments are checked where a number decides: threads but no processes, limits
+//! program might try by name is refused (EPERM), so that its error says so. There are two filters, since a filter has a
+//! single answer to whatever it does not list. Arguments are checked where a number decides: threads but no processes, limits
 //! of oneself but not of others, streams between two ends but no sockets that can be addressed.
 
 use seccompiler::{
@@ -93,7 +93,7 @@ fn refused() -> Result<Rules> {
     Ok(rules)
 }
 
-/// The argument has this bit.
+/// The condition that an argument has this bit.
 fn has(argument: u8, bit: i32) -> std::result::Result<Condition, seccompiler::BackendError> {
     let bit = u64::from(bit.unsigned_abs());
     Condition::new(argument, Len::Dword, Op::MaskedEq(bit), bit)
@@ -131,7 +131,7 @@ const ALLOWED: &[i64] = &[
     // Time and randomness.
     libc::SYS_nanosleep, libc::SYS_clock_nanosleep, libc::SYS_clock_gettime, libc::SYS_clock_getres,
     libc::SYS_gettimeofday, libc::SYS_times, libc::SYS_getrandom,
-    // Who and where.
+    // Questions about the process, the user and the machine.
     libc::SYS_getpid, libc::SYS_getppid, libc::SYS_gettid, libc::SYS_getuid, libc::SYS_geteuid, libc::SYS_getgid,
     libc::SYS_getegid, libc::SYS_getresuid, libc::SYS_getresgid, libc::SYS_getgroups, libc::SYS_getpgid,
     libc::SYS_getsid, libc::SYS_getpriority, libc::SYS_getrusage, libc::SYS_sysinfo, libc::SYS_uname,
@@ -151,7 +151,7 @@ const ALLOWED_HERE: &[i64] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const ALLOWED_HERE: &[i64] = &[];
 
-/// What somebody might try.
+/// System calls that a hostile program might try.
 #[rustfmt::skip]
 const REFUSED: &[i64] = &[
     // Space on a disk at once: files are counted every 20 ms where no namespace limits them, and written ones take longer.
@@ -180,7 +180,7 @@ const REFUSED: &[i64] = &[
     libc::SYS_setuid, libc::SYS_setgid, libc::SYS_setreuid, libc::SYS_setregid, libc::SYS_setresuid,
     libc::SYS_setresgid, libc::SYS_setfsuid, libc::SYS_setfsgid, libc::SYS_setgroups, libc::SYS_capset,
     libc::SYS_personality,
-    // Memory that is not address space, and large doors into the kernel.
+    // Memory that no limit on address space counts, and large parts of the kernel that no program needs.
     libc::SYS_memfd_create, libc::SYS_shmget, libc::SYS_shmat, libc::SYS_msgget, libc::SYS_semget, libc::SYS_mq_open,
     libc::SYS_io_uring_setup, libc::SYS_bpf, libc::SYS_perf_event_open, libc::SYS_userfaultfd, libc::SYS_keyctl,
     libc::SYS_add_key, libc::SYS_request_key, libc::SYS_inotify_init1, libc::SYS_fanotify_init, libc::SYS_init_module,

@@ -1,18 +1,18 @@
-//! What this machine offers, found out by trying: each layer is put around a program that should pass.
+//! Which layers work on this machine, found out by trying: each is put around a program that should pass.
 //!
-//! Version numbers and settings are no proof. Containers forbid calls that the kernel has, and say so in different
-//! ways.
+//! Versions and settings do not tell: containers forbid system calls that the kernel has, and answer them with different
+//! errors.
 
 use super::{Cage, Identity, Namespaces, sys, syscalls};
-use crate::layers::Offer;
+use crate::layers::Trial;
 use crate::python::Python;
 use crate::run::Runner;
 use crate::workdir::{self, Access, Workdir};
-use crate::{Error, Layers, Options, PROBE_TIMEOUT};
+use crate::{Error, Layers, Options, TRIAL_TIMEOUT};
 use std::io;
 
-/// The layers that are wanted and work.
-pub(crate) fn try_layers(python: &Python, options: &Options) -> Result<Offer, Error> {
+/// A cage of the layers that are wanted and work.
+pub(crate) fn try_layers(python: &Python, options: &Options) -> Result<Trial, Error> {
     let parent = std::env::temp_dir();
     for prefix in ["cofill-sandbox-", "cofill-canary-"] {
         workdir::remove_stale(&parent, prefix);
@@ -29,7 +29,7 @@ pub(crate) fn try_layers(python: &Python, options: &Options) -> Result<Offer, Er
         identity: Identity::Fresh,
     };
     let mut found =
-        Found { layers: Layers { guard: options.layers.guard, ..Layers::NONE }, working: vec![], lacking: vec![] };
+        Findings { layers: Layers { guard: options.layers.guard, ..Layers::NONE }, working: vec![], lacking: vec![] };
     let wanted = options.layers;
 
     if wanted.namespaces {
@@ -48,16 +48,17 @@ pub(crate) fn try_layers(python: &Python, options: &Options) -> Result<Offer, Er
     if wanted.privileges {
         found.privileges(&mut cage, options, is_root);
     }
-    Ok(Offer { cage, layers: found.layers, working: found.working, lacking: found.lacking })
+    Ok(Trial { cage, layers: found.layers, working: found.working, lacking: found.lacking })
 }
 
-struct Found {
+/// What has been found out so far.
+struct Findings {
     layers: Layers,
     working: Vec<String>,
     lacking: Vec<String>,
 }
 
-impl Found {
+impl Findings {
     fn namespaces(&mut self, cage: &mut Cage, options: &Options) {
         // Privileges go with it: in a user namespace they are what keeps the capabilities that come with it from the
         // program.
@@ -114,9 +115,9 @@ impl Found {
     fn privileges(&mut self, cage: &mut Cage, options: &Options, is_root: bool) {
         self.layers.privileges = true;
         let only = Layers { privileges: true, ..Layers::NONE };
-        // Nor does it where we could not look into a process of another's, as in many containers.
+        // Nor where we could not look into a process of another user, as in many containers: its files could not be counted.
         let watched = || {
-            let started = cage.start(only, &options.limits, PROBE_TIMEOUT);
+            let started = cage.start(only, &options.limits, TRIAL_TIMEOUT);
             started.is_ok_and(|running| running.can_be_watched())
         };
         if is_root && !self.layers.namespaces && (attempt(cage, options, only).is_some() || !watched()) {
@@ -130,7 +131,7 @@ impl Found {
 /// Why a program that should pass does not.
 fn attempt(cage: &Cage, options: &Options, layers: Layers) -> Option<String> {
     let runner = Runner { cage, layers, limits: &options.limits };
-    match runner.run("assert 1 + 1 == 2", PROBE_TIMEOUT) {
+    match runner.run("assert 1 + 1 == 2", TRIAL_TIMEOUT) {
         Ok(execution) if execution.passed => None,
         Ok(execution) => Some(format!("a harmless program ended with `{}`", execution.result)),
         Err(failure) => Some(failure.to_string()),

@@ -246,7 +246,10 @@ fn too_little_is_refused_unless_it_is_wanted() {
     ] {
         let options = |unsafe_exec| Options { layers, unsafe_exec, ..Options::default() };
         let error = Sandbox::new(&python(), options(false)).unwrap_err().to_string();
-        assert!(error.contains("offers too little") && error.contains("--unsafe-exec"), "{error}");
+        assert!(
+            error.contains("offers too little") && error.contains("seccomp and either namespaces or Landlock"),
+            "{error}"
+        );
         let sandbox = Sandbox::new(&python(), options(true)).unwrap();
         assert!(sandbox.describe().contains("--unsafe-exec"));
         assert!(sandbox.run("assert True", SECOND).unwrap().passed);
@@ -258,7 +261,7 @@ fn a_python_that_is_missing_or_old_is_named() {
     let _alone = alone();
     for path in ["/nonexistent/python3", "/bin/true"] {
         let error = Sandbox::new(Path::new(path), Options::default()).unwrap_err().to_string();
-        assert!(error.contains(path) && error.contains("--python"), "{error}");
+        assert!(error.contains(path) && error.contains("a Python of 3.8 or newer"), "{error}");
     }
 }
 
@@ -278,18 +281,17 @@ fn an_ordinary_user_and_a_powerless_root_are_protected_as_well() {
     let somebody = ["--reuid=54321", "--regid=54321", "--clear-groups"];
     let powerless = ["--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"];
     let slow = std::env::var_os("COFILL_SLOW").is_some();
-    let tests: &[&str] = if slow {
-        &["sandbox"]
-    } else {
-        &["sandbox::hostile::no_file", "sandbox::hostile::processes", "sandbox::harmless::the_"]
-    };
+    let tests: &[&str] = if slow { &[] } else { &["hostile::no_file", "hostile::processes", "harmless::the_"] };
     for who in [&somebody[..], &powerless[..]] {
         let mut command = Command::new("setpriv");
         command.args(who).arg(&copy).args(tests).arg("--test-threads=1");
         let output = command.env("COFILL_PYTHON", "/usr/bin/python3").env("COFILL_AGAIN", "1").output().unwrap();
-        if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stdout);
+        // Names that no test has any more would run nothing, and nothing passes.
+        let ran_all = tests.iter().all(|name| text.contains(&format!("test {name}")));
+        if !output.status.success() || !ran_all {
             std::fs::remove_file(copy).unwrap();
-            panic!("{who:?}: {}", String::from_utf8_lossy(&output.stdout));
+            panic!("{who:?}: {text}");
         }
     }
     std::fs::remove_file(copy).unwrap();

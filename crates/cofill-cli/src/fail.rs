@@ -153,6 +153,7 @@ impl From<cofill_eval::open::Error> for Fail {
             Error::Options(error) => error.into(),
             Error::Run(cofill_eval::run::Error::Decode(error)) => error.into(),
             Error::Judges(error) => error.into(),
+            Error::Benchmark(error) | Error::Run(cofill_eval::run::Error::Bench(error)) => error.into(),
             Error::Sweep(error) => error.into(),
             Error::Point { name, source } => Fail::from(*source).about(&format!("point `{name}`")),
             error => Fail::Request(error.into()),
@@ -160,10 +161,17 @@ impl From<cofill_eval::open::Error> for Fail {
     }
 }
 
-/// Files, tasks and numbers are the user's.
+/// Files, tasks and numbers are the user's. The library names the remedy, and here comes how to type it.
 impl From<cofill_tasks::benchmarks::Error> for Fail {
     fn from(error: cofill_tasks::benchmarks::Error) -> Fail {
-        Fail::Request(error.into())
+        use cofill_tasks::benchmarks::Error;
+        match error {
+            Error::Data(cofill_tasks::data::Error::Folder { .. }) => {
+                Fail::request(format!("{error} (`cofill data check` says which)"))
+            }
+            Error::Shots { .. } => Fail::request(format!("{error} (--shots)")),
+            _ => Fail::Request(error.into()),
+        }
     }
 }
 

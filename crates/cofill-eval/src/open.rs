@@ -342,7 +342,7 @@ pub fn scoring(task: &Loaded, wrapper: Wrapper, judges: &JudgeSet) -> Map<String
     });
     let fields = [
         ("wrapper", json!(wrapper.name())),
-        ("until", json!(task.bench().until())),
+        ("until", json!(task.benchmark().until())),
         ("equivalence", json!(judges.equivalence.as_ref().map(|judge| judge.name()))),
         ("execution", json!(judges.execute.as_ref().map(|judge| judge.describe()))),
         ("data", data.collect()),

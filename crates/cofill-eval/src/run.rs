@@ -222,7 +222,7 @@ impl Task for MiniTask {
         };
         let text = specials.remove(raw).map_err(Error::Text)?;
         let verdict = self.task.check(&self.examples[doc].prompt, &text)?;
-        Ok(Judged { scored: Scored::verdict(&text, &verdict), text })
+        Ok(Judged { scored: Scored::of_mini(&text, &verdict), text })
     }
 }
 
@@ -254,7 +254,7 @@ impl Task for BenchmarkTask<'_> {
     }
 
     fn judge(&self, doc: usize, raw: &str, specials: &dyn Specials) -> Result<Judged, Error> {
-        let until = [self.loaded.bench().until(), &texts(self.stops)].concat();
+        let until = [self.loaded.benchmark().until(), &texts(self.stops)].concat();
         let reply = self.wrapper.reply(raw, &until, specials)?;
         let scored = self.loaded.score(doc, &reply, &self.judges)?;
         Ok(Judged { text: reply.response, scored })

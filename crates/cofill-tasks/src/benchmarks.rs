@@ -2,20 +2,20 @@
 //!
 //! | task | few-shot examples | generated | scores |
 //! |---|---|---|---|
-//! | [`gsm8k`] `gsm8k` | 8, drawn for each question | 256 | `strict-match`, `flexible-extract` |
-//! | [`gsm8k`] `gsm8k_cot` | 8, fixed | 256 | the same |
+//! | `gsm8k` | 8, drawn for each question | 256 | `strict-match`, `flexible-extract` |
+//! | `gsm8k_cot` | 8, fixed | 256 | the same |
 //! | [`math500`] | 4, fixed (Minerva's) | 512 | `none` |
-//! | [`humaneval`] | none | 512 | `create_test`, and `dream_sanitized` |
-//! | [`mbpp`] | 3, fixed | 512 | `none` |
+//! | `humaneval` | none | 512 | `create_test`, and `dream_sanitized` |
+//! | `mbpp` | 3, fixed | 512 | `none` |
 //!
 //! Odd rules are kept odd: a regular expression that drops the last digit, answers that are right and do not count. Where one
 //! looks like a mistake, it is the harness's, and a test says so.
 
 mod check;
-pub mod gsm8k;
-pub mod humaneval;
+mod gsm8k;
+mod humaneval;
 pub mod math500;
-pub mod mbpp;
+mod mbpp;
 mod prompt;
 mod sanitise;
 mod score;
@@ -47,60 +47,60 @@ pub enum Benchmark {
     Mbpp,
 }
 
-/// How a benchmark can say no.
+/// Why a benchmark cannot ask or score.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No such task.
+    /// There is no benchmark of this name.
     #[error("unknown task `{given}`; expected one of {}", names())]
     Task {
-        /// As given.
+        /// The name, as given.
         given: String,
     },
-    /// A data file.
+    /// A data file is missing or cannot be used.
     #[error(transparent)]
     Data(#[from] data::Error),
-    /// More examples than there are.
-    #[error("{task} has {available} few-shot examples, and {given} were asked for; lower --shots")]
+    /// More few-shot examples were asked for than there are.
+    #[error("{task} has {available} few-shot examples, and {given} were asked for; ask for at most {available}")]
     Shots {
-        /// The task.
+        /// The benchmark.
         task: Benchmark,
-        /// How many there are.
+        /// How many examples there are.
         available: usize,
-        /// As given.
+        /// How many were asked for.
         given: usize,
     },
-    /// No such question.
+    /// There is no question of this number.
     #[error("{task} has no doc_id {doc}; they go from 0 to {}", docs - 1)]
     Doc {
-        /// The task.
+        /// The benchmark.
         task: Benchmark,
-        /// As given.
+        /// The number, as given.
         doc: usize,
-        /// How many there are.
+        /// How many questions there are.
         docs: usize,
     },
-    /// Nobody to ask.
+    /// The judge that this benchmark is scored by was not given.
     #[error("{task} is scored by {needs}, and there is none")]
     NoJudge {
-        /// The task.
+        /// The benchmark.
         task: Benchmark,
-        /// What is missing.
+        /// What the judge does.
         needs: &'static str,
     },
 }
 
 /// A benchmark and its data.
 pub struct Loaded {
-    bench: Benchmark,
+    benchmark: Benchmark,
     rows: Box<dyn Rows>,
     sources: Vec<Source>,
 }
 
-/// What a benchmark makes of its rows. A new one is a file that implements this, and a line in each table below.
+/// The prompts and scores that a benchmark makes of its rows. A new one is a file that implements this, and a line in each table below.
 trait Rows: Send + Sync {
-    /// Questions there are.
+    /// How many questions there are.
     fn docs(&self) -> usize;
-    /// Few-shot examples there are.
+    /// How many few-shot examples there are to choose from.
     fn pool(&self) -> usize;
     /// The question as it ends the prompt.
     fn text(&self, doc: usize) -> String;
@@ -121,11 +121,11 @@ trait Rows: Send + Sync {
 struct NoJudge(&'static str);
 
 impl Benchmark {
-    /// All of them, in the order of every table.
+    /// Every benchmark, in the order of every table.
     pub const ALL: [Benchmark; 5] =
         [Benchmark::Gsm8k, Benchmark::Gsm8kCot, Benchmark::Math500, Benchmark::Humaneval, Benchmark::Mbpp];
 
-    /// How it is named on the command line.
+    /// Its name, as users write it.
     pub fn name(self) -> &'static str {
         match self {
             Benchmark::Gsm8k => "gsm8k",
@@ -136,7 +136,7 @@ impl Benchmark {
         }
     }
 
-    /// Few-shot examples, unless told otherwise.
+    /// How many few-shot examples its prompts have by default.
     pub fn shots(self) -> usize {
         match self {
             Benchmark::Gsm8k | Benchmark::Gsm8kCot => 8,
@@ -146,7 +146,7 @@ impl Benchmark {
         }
     }
 
-    /// Positions that the paper generates.
+    /// How many positions the paper generates.
     pub fn length(self) -> usize {
         match self {
             Benchmark::Gsm8k | Benchmark::Gsm8kCot => 256,
@@ -186,7 +186,7 @@ impl Benchmark {
             Benchmark::Humaneval => Box::new(humaneval::Humaneval::read(&mut reader)?),
             Benchmark::Mbpp => Box::new(mbpp::Mbpp::read(&mut reader)?),
         };
-        Ok(Loaded { bench: self, rows, sources: reader.sources })
+        Ok(Loaded { benchmark: self, rows, sources: reader.sources })
     }
 }
 
@@ -205,12 +205,12 @@ impl Reader<'_> {
 }
 
 impl Loaded {
-    /// Which benchmark.
-    pub fn bench(&self) -> Benchmark {
-        self.bench
+    /// The benchmark that this is the data of.
+    pub fn benchmark(&self) -> Benchmark {
+        self.benchmark
     }
 
-    /// Questions there are; they are named 0, 1, 2 and so on.
+    /// How many questions there are; they are numbered from 0.
     pub fn docs(&self) -> usize {
         self.rows.docs()
     }
@@ -238,7 +238,7 @@ impl Loaded {
         &self.sources
     }
 
-    /// What a result must say about them.
+    /// What a user must be told about those files: which of them have another content than the known one.
     pub fn warnings(&self) -> Vec<String> {
         self.sources.iter().filter_map(Source::warning).collect()
     }
@@ -253,17 +253,17 @@ impl Loaded {
     /// ([`Scored::judge_failure`]): the replies after it are still to be scored.
     pub fn score(&self, doc: usize, reply: &Reply, judges: &Judges<'_>) -> Result<Scored, Error> {
         self.check(doc)?;
-        let task = self.bench;
+        let task = self.benchmark;
         self.rows.score(doc, reply, judges).map_err(|NoJudge(needs)| Error::NoJudge { task, needs })
     }
 
-    /// The same of a text as it came, cut at the stop strings only.
+    /// The same for the text as it was generated, cut at the stop strings only.
     pub fn score_raw(&self, doc: usize, raw: &str, judges: &Judges<'_>) -> Result<Scored, Error> {
-        self.score(doc, &Reply::plain(raw, self.bench.until()), judges)
+        self.score(doc, &Reply::plain(raw, self.benchmark.until()), judges)
     }
 
     fn check(&self, doc: usize) -> Result<(), Error> {
-        let (task, docs) = (self.bench, self.docs());
+        let (task, docs) = (self.benchmark, self.docs());
         if doc < docs { Ok(()) } else { Err(Error::Doc { task, doc, docs }) }
     }
 }

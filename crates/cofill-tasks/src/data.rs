@@ -23,7 +23,7 @@ pub struct File {
 macro_rules! files {
     ($($(#[$doc:meta])* $id:ident = $name:literal, $rows:literal, $sha256:literal, $origin:literal;)*) => {
         $($(#[$doc])* pub static $id: File = File { name: $name, rows: $rows, sha256: $sha256, origin: $origin };)*
-        /// Every file, in the order of `cofill data check`.
+        /// Every file that some benchmark reads, benchmark by benchmark.
         pub static FILES: &[&File] = &[$(&$id),*];
     };
 }
@@ -32,37 +32,37 @@ files! {
     /// Where GSM8K's few-shot examples are drawn from.
     GSM8K_TRAIN = "gsm8k_train.jsonl", 7473, "17f347dc51477c50d4efb83959dbb7c56297aba886e5544ee2aaed3024813465",
         "`grade_school_math/data/train.jsonl` of https://github.com/openai/grade-school-math, under this name";
-    /// GSM8K's questions.
+    /// The questions of GSM8K, for both of its forms.
     GSM8K_TEST = "gsm8k_test.jsonl", 1319, "3730d312f6e3440559ace48831e51066acaca737f6eabec99bccb9e4b3c39d14",
         "`grade_school_math/data/test.jsonl` of https://github.com/openai/grade-school-math, under this name";
     /// The fixed examples of `gsm8k_cot`.
     GSM8K_COT_SHOTS = "gsm8k_cot_fewshot8.jsonl", 8, "834e15ff15ab7058dfb6d1d928a6263a3637cfbf9a2f9240eea3753c2e3463c6",
         "the 8 `samples` (question, target) in `gsm8k-cot.yaml` of lm-eval 0.4.8, a JSON object a line";
-    /// MATH-500.
+    /// The problems of MATH-500.
     MATH500_TEST = "math500_test.jsonl", 500, "35dc41080a3680858b27fa7e0533d2d547825316fc5dafe5d316f4ccc5a06132",
         "`test.jsonl` of https://huggingface.co/datasets/HuggingFaceH4/MATH-500, under this name";
     /// The fixed examples of the Minerva prompt.
     MINERVA_SHOTS = "minerva_fewshot4.jsonl", 4, "a82bad90328d6f2bed8abd6081f70a967a3118be529977228b60b0b5ce284214",
         "what `list_fewshot_samples()` in `minerva_math/utils.py` of lm-eval 0.4.8 returns, a JSON object a line";
-    /// HumanEval.
+    /// The functions of HumanEval.
     HUMANEVAL_TEST = "humaneval_test.jsonl", 164, "1d49078ba3e2b196b9344535bef34a43021f038fad9561d6ee7c53450609a6a2",
         "`data/HumanEval.jsonl.gz` of https://github.com/openai/human-eval, unpacked, under this name";
-    /// MBPP's test split.
+    /// The questions of MBPP: its test split.
     MBPP_TEST = "mbpp_test.jsonl", 500, "9bcaa67d5c2943e95eb9d9127e844f0551a77ac910c664aa45a4ebd75d239bd9",
         "lines 11 to 510 of the `mbpp.jsonl` that Hugging Face's google-research-datasets/mbpp names (sha256 ccf64cea...; the newest one of google-research differs)";
-    /// The fixed examples of MBPP.
+    /// The three fixed few-shot examples of MBPP.
     MBPP_SHOTS = "mbpp_fewshot3.jsonl", 3, "2c2a666eec24b523be998e3411cf2035b18abe7d3c623dd710989179a0fb6b7e",
         "what `list_fewshot_samples()` in `mbpp/utils.py` of lm-eval 0.4.8 returns, a JSON object a line";
 }
 
-/// What a run was made with: a file as it was found.
+/// A data file as it was found, for the header of a file of results.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    /// Which file.
+    /// The file of [`FILES`] that it stands for.
     pub file: &'static File,
     /// The SHA-256 of what was read.
     pub sha256: String,
-    /// Its rows.
+    /// How many rows it has.
     pub rows: usize,
 }
 
@@ -70,9 +70,9 @@ pub struct Source {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no such folder.
-    #[error("`{}` is no folder; name the one that holds the data files (`cofill data check` says which)", path.display())]
+    #[error("`{}` is no folder; name the one that holds the data files", path.display())]
     Folder {
-        /// As given.
+        /// The path, as given.
         path: PathBuf,
     },
     /// The file is not there.
@@ -80,23 +80,23 @@ pub enum Error {
     Missing {
         /// Where it should be.
         path: PathBuf,
-        /// Which file.
+        /// The file that is missing.
         file: &'static File,
     },
     /// The file cannot be read.
     #[error("`{}` cannot be read", path.display())]
     Read {
-        /// Which file.
+        /// The file that could not be read.
         path: PathBuf,
-        /// Why.
+        /// What the system said.
         source: std::io::Error,
     },
     /// A row is not what the task needs.
     #[error("line {line} of `{name}`: {problem}")]
     Row {
-        /// Which file.
+        /// The name of the file.
         name: String,
-        /// Counted from 1.
+        /// The line, counted from 1.
         line: usize,
         /// What is wrong with it.
         problem: String,
@@ -104,7 +104,7 @@ pub enum Error {
     /// No row at all.
     #[error("`{name}` has no row")]
     Empty {
-        /// Which file.
+        /// The name of the file.
         name: String,
     },
 }
@@ -123,7 +123,7 @@ impl Source {
         self.sha256 == self.file.sha256
     }
 
-    /// What a result must say when it is another.
+    /// What a user must be told when the content is another one.
     pub fn warning(&self) -> Option<String> {
         let File { name, sha256, .. } = self.file;
         let warning =

@@ -1,7 +1,7 @@
-//! What a score asks of others: whether two formulas are equal, and what a program does.
+//! What scoring needs from elsewhere: whether two formulas are equal, and how a program ends.
 //!
-//! Tasks know texts only. Comparing formulas and running generated code are large subjects with more than one answer (natively or
-//! through sympy; in a sandbox or not at all), so a task is handed its judges and never makes one.
+//! Tasks know texts only. Formulas can be compared natively or by sympy, generated code can be run in a sandbox or not at all, so
+//! a task is handed its judges and never makes one.
 
 use std::fmt;
 use std::str::FromStr;
@@ -26,7 +26,7 @@ pub trait Execute {
     fn answer(&self, program: &str, timeout: Duration) -> Result<Option<String>, String>;
 }
 
-/// What became of a program.
+/// How a program ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Execution {
     /// Whether it ran to its end.
@@ -35,22 +35,22 @@ pub struct Execution {
     pub result: String,
 }
 
-/// Who judges what. A task without its judge refuses to score.
+/// The judges that a task is given. Without the one it needs, a task refuses to score.
 #[derive(Default, Clone, Copy)]
 pub struct Judges<'a> {
-    /// For MATH.
+    /// Compares formulas, for MATH.
     pub equivalence: Option<&'a dyn Equivalence>,
-    /// For HumanEval and MBPP.
+    /// Runs programs, for HumanEval and MBPP.
     pub execute: Option<&'a dyn Execute>,
 }
 
-/// Which comparison of formulas is meant, by name.
+/// The ways of comparing formulas, by name.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Math {
-    /// In this program.
+    /// By this program itself.
     #[default]
     Native,
-    /// In a Python process, as the harness does.
+    /// By sympy in a Python process, as the harness does.
     Sympy,
 }
 

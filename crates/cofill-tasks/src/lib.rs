@@ -1,8 +1,19 @@
 //! Tasks whose answers a program can check, for scoring models and samplers.
 //!
-//! A task gives prompts and judges answers. It knows no model and no tokenizer: text in, verdict out. [`mini`] tasks are generated
+//! A task gives prompts and judges answers. It knows no model and no tokenizer, only texts. [`mini`] tasks are generated
 //! here; the paper's [`benchmarks`] read their files through [`data`] and ask and score as lm-evaluation-harness does. Formulas and
 //! programs are handed to judges ([`judge`]), which live in crates of their own.
+//!
+//! ```
+//! use cofill_tasks::mini::{Mini, Split};
+//!
+//! let example = Mini::Chain.example(Split::Test, 1, 0); // seed 1, question 0: the same on every machine
+//! println!("{}", example.prompt); // Ana has 7 coins, buys 5, ...
+//! assert_eq!(Mini::Chain.check(&example.prompt, &example.answer)?, Ok(()));
+//! let wrong = Mini::Chain.check(&example.prompt, "#### 1000")?.unwrap_err();
+//! assert!(wrong.to_string().ends_with("not 1000"));
+//! # Ok::<(), cofill_tasks::mini::Error>(())
+//! ```
 
 pub mod benchmarks;
 pub mod data;
@@ -17,17 +28,17 @@ use mini::Mini;
 use std::fmt;
 use std::str::FromStr;
 
-/// A task of either kind.
+/// A task of either kind, by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TaskName {
-    /// Generated here.
+    /// One whose questions are generated here.
     Mini(Mini),
-    /// Read from files.
+    /// One whose questions are read from files.
     Benchmark(Benchmark),
 }
 
 impl TaskName {
-    /// How it is named on the command line.
+    /// Its name, as users write it.
     pub fn name(self) -> &'static str {
         match self {
             TaskName::Mini(task) => task.name(),
@@ -35,7 +46,7 @@ impl TaskName {
         }
     }
 
-    /// Positions that are generated unless told otherwise.
+    /// How many positions a model generates by default.
     pub fn length(self) -> usize {
         match self {
             TaskName::Mini(task) => task.length(),
@@ -54,8 +65,8 @@ impl FromStr for TaskName {
     type Err = String;
 
     fn from_str(given: &str) -> Result<TaskName, String> {
-        let bench = given.parse().map(TaskName::Benchmark);
-        given.parse().map(TaskName::Mini).or(bench).map_err(|_| {
+        let benchmark = given.parse().map(TaskName::Benchmark);
+        given.parse().map(TaskName::Mini).or(benchmark).map_err(|_| {
             let names = Mini::ALL.map(Mini::name).into_iter().chain(Benchmark::ALL.map(Benchmark::name));
             let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
             format!("unknown task `{given}`; expected one of {}", names.join(", "))

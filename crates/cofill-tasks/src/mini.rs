@@ -4,10 +4,10 @@
 //!
 //! | task | shape | what couples the tokens of an answer |
 //! |---|---|---|
-//! | [`chain`] | GSM8K: steps, then `#### n` | every step starts where the one before ended |
-//! | [`sums`] | many right answers | no number may be used twice, and both operands of a line must fit each other |
-//! | [`code`] | HumanEval: a function that is executed | any constants will do, as long as they arrive at the result together |
-//! | [`sudoku`] | 4x4 | rows, columns and boxes; most puzzles have several solutions |
+//! | `chain` | GSM8K: steps, then `#### n` | every step starts where the one before ended |
+//! | `sums` | many right answers | no number may be used twice, and both operands of a line must fit each other |
+//! | `code` | HumanEval: a function that is executed | any constants will do, as long as they arrive at the result together |
+//! | `sudoku` | 4x4 | rows, columns and boxes; most puzzles have several solutions |
 //! | [`predicates`] | the paper's appendix F: infill | integers of one predicate, none across predicates |
 //!
 //! The checker of a task reads the prompt again and accepts *every* right answer, not the reference alone.
@@ -15,13 +15,13 @@
 //! Splits share no prompt, by construction: a prompt's own hash decides which split it belongs to ([`Mini::split_of`]), and a
 //! generator draws until it finds one that belongs where it was asked for.
 
-pub mod chain;
-pub mod code;
+mod chain;
+mod code;
 pub mod draw;
 pub mod predicates;
 mod python;
-pub mod sudoku;
-pub mod sums;
+mod sudoku;
+mod sums;
 
 use draw::Draw;
 use std::collections::HashSet;
@@ -37,7 +37,7 @@ pub enum Mini {
     Sums,
     /// A function with a given value.
     Code,
-    /// A 4x4 grid.
+    /// A 4x4 sudoku.
     Sudoku,
     /// Gaps in arithmetic predicates.
     Predicates,
@@ -61,7 +61,7 @@ pub enum Form {
     Infill,
 }
 
-/// What a prompt may be used for.
+/// The part of a task's prompts that is used for one purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Split {
     /// Training: 8 of 10 prompts.
@@ -72,27 +72,27 @@ pub enum Split {
     Test,
 }
 
-/// How a task can say no.
+/// Why a task, a split or a prompt is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// No such task.
+    /// There is no mini task of this name.
     #[error("unknown task `{given}`; expected one of {}", names(Mini::ALL.iter()))]
     Task {
-        /// As given.
+        /// The name, as given.
         given: String,
     },
-    /// No such split.
+    /// There is no split of this name.
     #[error("unknown split `{given}`; expected one of {}", names(Split::ALL.iter()))]
     Split {
-        /// As given.
+        /// The name, as given.
         given: String,
     },
     /// The prompt is none that this task could have asked.
     #[error("`{prompt}` is no prompt of the task `{task}`; it asks: {shape}")]
     Prompt {
-        /// The task.
+        /// The task that was to check an answer.
         task: Mini,
-        /// As given.
+        /// The prompt, as given.
         prompt: String,
         /// What its prompts look like.
         shape: &'static str,
@@ -108,10 +108,10 @@ pub struct Wrong(pub String);
 pub type Checked = Result<(), Wrong>;
 
 impl Mini {
-    /// All of them, in the order of every table.
+    /// Every mini task, in the order of every table.
     pub const ALL: [Mini; 5] = [Mini::Chain, Mini::Sums, Mini::Code, Mini::Sudoku, Mini::Predicates];
 
-    /// How it is named on the command line.
+    /// Its name, as users write it.
     pub fn name(self) -> &'static str {
         match self {
             Mini::Chain => "chain",
@@ -156,7 +156,7 @@ impl Mini {
     }
 
     /// The examples of a split in order, each prompt once: what a score is computed over. Ends when new prompts have become
-    /// rare, which is far beyond what anybody scores.
+    /// rare: a thousand draws in a row that were there already.
     pub fn distinct(self, split: Split, seed: u64) -> impl Iterator<Item = Example> {
         const PATIENCE: u64 = 1000;
         let (mut seen, mut next) = (HashSet::new(), 0);
@@ -192,22 +192,22 @@ impl Mini {
 
     /// Whether `answer` is right for `prompt`; an error if this task asks no such thing.
     pub fn check(self, prompt: &str, answer: &str) -> Result<Checked, Error> {
-        let (verdict, shape) = match self {
+        let (checked, shape) = match self {
             Mini::Chain => (chain::check(prompt, answer), chain::SHAPE),
             Mini::Sums => (sums::check(prompt, answer), sums::SHAPE),
             Mini::Code => (code::check(prompt, answer), code::SHAPE),
             Mini::Sudoku => (sudoku::check(prompt, answer), sudoku::SHAPE),
             Mini::Predicates => (predicates::check(prompt, answer), predicates::SHAPE),
         };
-        verdict.ok_or_else(|| Error::Prompt { task: self, prompt: prompt.into(), shape })
+        checked.ok_or_else(|| Error::Prompt { task: self, prompt: prompt.into(), shape })
     }
 }
 
 impl Split {
-    /// All of them.
+    /// Every split.
     pub const ALL: [Split; 3] = [Split::Train, Split::Validation, Split::Test];
 
-    /// How it is named on the command line.
+    /// Its name, as users write it.
     pub fn name(self) -> &'static str {
         match self {
             Split::Train => "train",
@@ -249,8 +249,8 @@ fn names<T: fmt::Display>(all: impl Iterator<Item = T>) -> String {
     all.map(|one| format!("`{one}`")).collect::<Vec<_>>().join(", ")
 }
 
-/// FNV-1a with a final mix, so that the last digit of the hash depends on every byte. Written out because splits must never
-/// move: the standard library's hasher promises nothing from one release to the next.
+/// FNV-1a with a final mix, so that the last digit of the hash depends on every byte. Written out because a prompt must never
+/// change its split, and the standard library's hasher may change from one release to the next.
 fn fnv1a(text: &str) -> u64 {
     let hash = text
         .bytes()

@@ -1,4 +1,4 @@
-//! What Python's `str` does where Rust's differs. The harness is Python, and scores hang on a space.
+//! What Python's `str` does where Rust's differs. The harness is written in Python, and a space more or less changes a score.
 
 use regex::Regex;
 use std::sync::LazyLock;

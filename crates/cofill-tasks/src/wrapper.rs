@@ -6,7 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Whose post-processing is followed.
+/// Whose post-processing of generated text is followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Wrapper {
     /// The stop strings alone: the text is taken as it is.
@@ -31,34 +31,34 @@ pub trait Specials {
 #[derive(Debug, Clone, Default)]
 pub struct SpecialTexts(pub Vec<String>);
 
-/// What a model said, in both forms that are scored.
+/// A model's text, in both forms that are scored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
-    /// Before the stop strings. HumanEval's sanitised score is of this.
+    /// Not cut at the stop strings. HumanEval's sanitised score is of this.
     pub uncut: String,
-    /// After them: the harness's response.
+    /// Cut at the stop strings: what the harness calls the response.
     pub response: String,
 }
 
-/// How a wrapper can say no.
+/// Why a text cannot be post-processed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// No such wrapper.
+    /// There is no wrapper of this name.
     #[error("unknown wrapper `{given}`; expected one of `plain`, `llada`, `dream`")]
     Unknown {
-        /// As given.
+        /// The name, as given.
         given: String,
     },
-    /// Dream's wrapper cuts at the end of text.
+    /// Dream's wrapper cuts at the end-of-text token, and the model has none.
     #[error("the wrapper `dream` cuts at the end-of-text token, and none is known; name its text")]
     NoEos,
-    /// The tokenizer.
+    /// The tokenizer cannot remove special tokens.
     #[error("special tokens cannot be removed: {0}")]
     Specials(String),
 }
 
 impl Wrapper {
-    /// All of them.
+    /// Every wrapper, the default first.
     pub const ALL: [Wrapper; 3] = [Wrapper::Plain, Wrapper::Llada, Wrapper::Dream];
 
     /// Whether its prompts begin with the beginning-of-text token, as Dream's scripts do.
@@ -66,7 +66,7 @@ impl Wrapper {
         self == Wrapper::Dream
     }
 
-    /// How it is named on the command line and in results.
+    /// Its name, as users write it and results show it.
     pub fn name(self) -> &'static str {
         match self {
             Wrapper::Plain => "plain",

@@ -54,7 +54,8 @@ fn wrong_prompts_are_refused() {
         "missing",
         "get lines 11 to 510",
     ]);
-    run("prompts --task gsm8k --data /nowhere").is_refused(&["`/nowhere` is no folder"]);
+    run("prompts --task gsm8k --data /nowhere")
+        .is_refused(&["`/nowhere` is no folder", "`cofill data check` says which"]);
     run(&format!("prompts --task riddles --data {data}")).is_refused(&["riddles", "`gsm8k`, `gsm8k_cot`"]);
 }
 

@@ -7,15 +7,15 @@ use std::path::Path;
 /// A file of [`FILES`] as it was found, or why it cannot be used.
 #[derive(Debug)]
 pub struct Finding {
-    /// Which file.
+    /// The file that was looked for.
     pub file: &'static File,
-    /// Who reads it.
+    /// The benchmarks that read it.
     pub tasks: Vec<Benchmark>,
-    /// What was found.
+    /// Its content, or why it cannot be used.
     pub found: Result<Source, Error>,
 }
 
-/// Reads every file of a folder. Only a folder that is not there is an error.
+/// Looks for every data file in a folder and reads those that are there. Only a folder that does not exist is an error.
 pub fn check(folder: &Path) -> Result<Vec<Finding>, Error> {
     if !folder.is_dir() {
         return Err(Error::Folder { path: folder.into() });

@@ -126,20 +126,20 @@ fn scored(strict: &str, response: &str, gold: &str) -> Scored {
 }
 
 /// The number of the first `#### n`.
-pub fn strict(response: &str) -> &str {
+fn strict(response: &str) -> &str {
     static NUMBER: LazyLock<Regex> = LazyLock::new(|| pattern(r"#### (-?[0-9.,]+)"));
     first_group(&NUMBER, response)
 }
 
 /// The number of the first `The answer is n.`, where the last dot stands for any character. Without one to follow, the number
 /// gives its last digit away.
-pub fn strict_cot(response: &str) -> &str {
+fn strict_cot(response: &str) -> &str {
     static NUMBER: LazyLock<Regex> = LazyLock::new(|| pattern(r"The answer is (-?[0-9.,]+)."));
     first_group(&NUMBER, response)
 }
 
 /// The last run of two or more digits, dots, commas and dollars, or of digits alone.
-pub fn flexible(response: &str) -> &str {
+fn flexible(response: &str) -> &str {
     static NUMBER: LazyLock<Regex> = LazyLock::new(|| pattern(r"-?[$0-9.,]{2,}|-?[0-9]+"));
     NUMBER.find_iter(response).last().map_or(INVALID, |number| number.as_str())
 }
@@ -149,7 +149,7 @@ fn first_group<'t>(pattern: &Regex, text: &'t str) -> &'t str {
 }
 
 /// Equality of text after cleaning both.
-pub fn exact_match(given: &str, gold: &str) -> bool {
+fn exact_match(given: &str, gold: &str) -> bool {
     clean(given) == clean(gold)
 }
 

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use std::time::Duration;
 
 /// The harness's limit for a program.
-pub const TIMEOUT: Duration = Duration::from_secs(3);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(3);
 
 #[derive(Deserialize)]
 pub(super) struct Row {

@@ -27,7 +27,7 @@ pub(super) struct Row {
     subject: Option<String>,
 }
 
-/// A fixed example.
+/// A fixed few-shot example: a problem and its worked solution.
 #[derive(Deserialize)]
 pub(super) struct Shot {
     problem: String,

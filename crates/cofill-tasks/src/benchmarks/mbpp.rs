@@ -20,7 +20,7 @@ pub(super) struct Row {
     test_list: Vec<String>,
 }
 
-/// A fixed example.
+/// A fixed few-shot example: a question and code that solves it.
 #[derive(Deserialize)]
 pub(super) struct Shot {
     #[serde(flatten)]

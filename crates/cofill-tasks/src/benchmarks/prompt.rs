@@ -11,12 +11,12 @@ use std::num::NonZeroUsize;
 /// The harness's seed for few-shot draws.
 pub const FEWSHOT_SEED: u64 = 1234;
 
-/// Which of the harness's prompts.
+/// What a prompt of the harness depends on besides the question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Variant {
     /// Few-shot examples; `None` for as many as the paper uses.
     pub shots: Option<usize>,
-    /// Processes that the harness would run on.
+    /// How many processes the harness would run on.
     pub ranks: NonZeroUsize,
 }
 
@@ -38,7 +38,7 @@ pub struct Prompts<'a> {
 impl Loaded {
     /// The prompts of a variant. HumanEval has no examples, and as in the harness it gets none whatever is asked for.
     pub fn prompts(&self, variant: Variant) -> Result<Prompts<'_>, Error> {
-        let (task, available) = (self.bench, self.rows.pool());
+        let (task, available) = (self.benchmark, self.rows.pool());
         let given = variant.shots.unwrap_or(task.shots());
         let shots = if task == Benchmark::Humaneval { 0 } else { given };
         if shots > available {
@@ -57,7 +57,7 @@ impl Loaded {
 }
 
 impl Prompts<'_> {
-    /// Few-shot examples in each.
+    /// How many few-shot examples each prompt has.
     pub fn shots(&self) -> usize {
         self.shots
     }

@@ -1,4 +1,4 @@
-//! What a reply is worth: every filter's reading of it, and means over many.
+//! The scores of a reply, one for each way of reading it, and means over many replies.
 
 use crate::judge::Execution;
 use crate::mini::Checked;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 pub struct Filter {
     /// The harness's name for it.
     pub name: &'static str,
-    /// What was read.
+    /// The text that it takes for the answer.
     pub filtered: Filtered,
     /// By the harness's names; 1 is right and 0 wrong.
     pub metrics: Vec<(&'static str, f64)>,
@@ -18,22 +18,22 @@ pub struct Filter {
 /// What a filter read. The harness keeps a list where it could have sampled several replies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Filtered {
-    /// A text.
+    /// One text.
     One(String),
     /// A text for each reply.
     Each(Vec<String>),
 }
 
-/// Every reading of a reply.
+/// A reply with every reading of it and its metrics.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scored {
-    /// Side by side, the harness's first.
+    /// The readings, the harness's own first.
     pub filters: Vec<Filter>,
-    /// What a person wants to know who asks why: texts between the reply and the metrics, by name.
+    /// By name, texts that explain the metrics: what was extracted, how a program ended, why an answer is wrong.
     pub notes: Vec<(&'static str, String)>,
 }
 
-/// The note under which a judge's breakdown stands.
+/// The name of the note that says why a judge failed.
 pub const JUDGE_FAILED: &str = "judge_failed";
 
 /// A reply while it is judged. A judge that breaks down makes it a wrong one, and the first reason is kept.
@@ -43,7 +43,7 @@ pub(super) struct Judging {
 }
 
 impl Judging {
-    /// What was judged, or else nothing of it.
+    /// What the judge said, or a default if it failed.
     pub(super) fn or_wrong<T: Default>(&mut self, judged: Result<T, String>) -> T {
         judged.unwrap_or_else(|failure| {
             self.failure.get_or_insert(failure);
@@ -51,7 +51,7 @@ impl Judging {
         })
     }
 
-    /// How a program ended, in words also if nobody can say.
+    /// How a program ended, or the words for a judge that failed.
     pub(super) fn program(&mut self, judged: Result<Execution, String>) -> Execution {
         judged.unwrap_or_else(|failure| {
             let result = format!("failed to judge: {failure}");
@@ -60,7 +60,7 @@ impl Judging {
         })
     }
 
-    /// The readings of a reply, and what went wrong in reading it.
+    /// The scores, with a note if a judge failed.
     pub(super) fn scored(self, filters: Vec<Filter>, mut notes: Vec<(&'static str, String)>) -> Scored {
         notes.extend(self.failure.map(|failure| (JUDGE_FAILED, failure)));
         Scored { filters, notes }
@@ -70,19 +70,19 @@ impl Judging {
 /// A metric over many replies.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mean {
-    /// The filter.
+    /// The name of the filter.
     pub filter: String,
-    /// The metric.
+    /// The name of the metric.
     pub metric: String,
-    /// Replies.
+    /// How many replies were scored.
     pub n: usize,
-    /// Their mean.
+    /// The mean of the metric over them.
     pub mean: f64,
     /// The sample deviation over √n. A single reply has none.
     pub standard_error: Option<f64>,
 }
 
-/// Collects scores.
+/// Collects the metrics of many replies, for their means.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
     /// In the order in which they first came.
@@ -108,10 +108,10 @@ impl From<&str> for Filtered {
 }
 
 impl Scored {
-    /// The verdict of a mini task.
-    pub fn verdict(text: &str, verdict: &Checked) -> Scored {
-        let why = verdict.as_ref().err().map(|wrong| ("why", wrong.0.clone()));
-        Scored { filters: vec![Filter::new("none", text, "right", verdict.is_ok())], notes: why.into_iter().collect() }
+    /// The score of an answer to a mini task, as its checker found it.
+    pub fn of_mini(text: &str, checked: &Checked) -> Scored {
+        let why = checked.as_ref().err().map(|wrong| ("why", wrong.0.clone()));
+        Scored { filters: vec![Filter::new("none", text, "right", checked.is_ok())], notes: why.into_iter().collect() }
     }
 
     /// The first metric of the first filter: the one number that a person asks for.
@@ -119,7 +119,7 @@ impl Scored {
         self.filters.iter().flat_map(|filter| &filter.metrics).map(|(_, value)| *value).next().unwrap_or(0.0)
     }
 
-    /// Why a judge could not do its work on this reply. That it scores 0 then says nothing about it.
+    /// Why a judge failed on this reply. Its metrics are then 0, and say nothing about it.
     pub fn judge_failure(&self) -> Option<&str> {
         self.notes.iter().find(|(name, _)| *name == JUDGE_FAILED).map(|(_, why)| why.as_str())
     }
@@ -132,7 +132,7 @@ impl Scored {
 }
 
 impl Tally {
-    /// Counts a reply.
+    /// Adds the metrics of a reply.
     pub fn add(&mut self, scored: &Scored) {
         for filter in &scored.filters {
             for &(metric, value) in &filter.metrics {

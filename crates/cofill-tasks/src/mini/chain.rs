@@ -17,7 +17,7 @@ use super::draw::Draw;
 use super::{Checked, Example, number, wrong};
 
 /// Six steps of six tokens, `#### ` and a number.
-pub const LENGTH: usize = 38;
+pub(super) const LENGTH: usize = 38;
 
 pub(crate) const SHAPE: &str = "`Ana has 7 coins, buys 5, loses 3, doubles, finds 8, sells 2. How many coins?`";
 
@@ -27,7 +27,7 @@ const GAINS: [&str; 4] = ["buys", "finds", "wins", "gets"];
 const LOSSES: [&str; 4] = ["sells", "loses", "gives", "drops"];
 const DOUBLES: &str = "doubles";
 
-/// Nobody ever has more: every number stays one token, and sums stay learnable.
+/// The most that anybody has at any time: every number is then one token, and tiny models can learn the sums.
 const MOST: i64 = 30;
 
 pub(crate) fn draw(draw: &mut Draw) -> Example {

@@ -20,7 +20,7 @@ use super::{Checked, Example, number, python, wrong};
 use python::Operation;
 
 /// `def f(x):` is five tokens, a step ten, ` return x` with its line break three.
-pub const LENGTH: usize = 48;
+pub(super) const LENGTH: usize = 48;
 
 pub(crate) const SHAPE: &str = "`Write f so that f(3) is 12: multiply 2, add 7, subtract, add.`";
 

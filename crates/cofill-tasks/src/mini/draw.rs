@@ -1,4 +1,4 @@
-//! Seeded choices for the generators.
+//! Seeded random choices for the generators of tasks.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -19,7 +19,7 @@ impl Draw {
     /// A number from `low` to `high`, both included.
     pub fn number(&mut self, low: i64, high: i64) -> i64 {
         let n = low.abs_diff(high) + 1;
-        // The bias of a remainder is n / 2^64: nobody will ever see it.
+        // A remainder prefers small numbers by n / 2^64, which is far too little to matter.
         low + (self.0.next_u64() % n) as i64
     }
 
@@ -28,7 +28,7 @@ impl Draw {
         all[self.index(all.len())]
     }
 
-    /// Fisher-Yates.
+    /// Puts them into a random order (Fisher-Yates).
     pub fn shuffle<T>(&mut self, all: &mut [T]) {
         for i in (1..all.len()).rev() {
             all.swap(i, self.index(i + 1));

@@ -24,7 +24,7 @@ pub const HEAD: &str = "Fill the gaps:\n";
 /// How many predicates a prompt has.
 pub const N_PREDICATES: usize = 5;
 
-/// The set E of the paper.
+/// The kinds of predicates: the set E of the paper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// `a+b+c=d`
@@ -41,7 +41,7 @@ pub enum Kind {
 pub const KINDS: [Kind; 4] = [Kind::Sum, Kind::Product, Kind::Min, Kind::Max];
 
 impl Kind {
-    /// D of A, B and C.
+    /// The fourth integer, given the first three.
     pub fn value(self, [a, b, c]: [i64; 3]) -> i64 {
         match self {
             Kind::Sum => a + b + c,

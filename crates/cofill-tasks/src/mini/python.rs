@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 
-/// What an operator does, as far as anybody asks.
+/// The operations that the code task tells apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
     /// `+`
@@ -25,16 +25,16 @@ pub(crate) enum Operation {
     Divide,
 }
 
-/// What a call gave.
+/// The result of a call.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Run {
-    /// The returned value.
+    /// The value that the function returned.
     pub(crate) value: i64,
     /// Every operator that was applied, in order, and what stood on its left and right.
     pub(crate) operations: Vec<(Operation, [i64; 2])>,
 }
 
-/// Where it is no such program, or what went wrong while it ran.
+/// The line at which the text is no such program or failed while it ran, and why.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {problem}")]
 pub(crate) struct Error {
@@ -98,7 +98,7 @@ enum Token {
     Sign(&'static str),
 }
 
-/// Longest first.
+/// The longest first, since the first that fits is taken.
 const SIGNS: [&str; 14] = ["//=", "+=", "-=", "*=", "%=", "//", "+", "-", "*", "%", "=", "(", ")", ":"];
 
 fn tokens(line: &str) -> Result<Vec<Token>, String> {

@@ -15,7 +15,7 @@ use super::draw::Draw;
 use super::{Checked, Example, number, wrong};
 
 /// Sixteen cells and three line breaks; the text ends at the last position.
-pub const LENGTH: usize = 20;
+pub(super) const LENGTH: usize = 20;
 
 pub(crate) const SHAPE: &str = "`Sudoku:` and four lines of four numbers, 0 for an empty cell";
 

@@ -16,7 +16,7 @@ use super::draw::Draw;
 use super::{Checked, Example, number, wrong};
 
 /// Six lines of six tokens; the last has no line break, but the text ends there.
-pub const LENGTH: usize = 36;
+pub(super) const LENGTH: usize = 36;
 
 pub(crate) const SHAPE: &str = "`Write 6 different equations with result 17 using 3, 8, 5, 11, 10, 2.`";
 

@@ -3,7 +3,7 @@
 //! Derivatives of everything elementary; integrals of polynomials and of what is one step from a table; limits by putting the value
 //! in, by l'Hôpital's rule, or by leading coefficients. What is not found stays as it is, equal to itself only.
 
-use super::evaluate::Point;
+use super::evaluate::SamplePoint;
 use super::expr::{Calculus, Expr, Function};
 use super::number::Number;
 use super::{Stop, Work};
@@ -245,9 +245,9 @@ fn leading(coefficients: &[Expr], work: &mut Work) -> Result<Option<usize>, Stop
 }
 
 fn has_value(expr: &Expr, work: &mut Work) -> Result<bool, Stop> {
-    Ok(Point::new(0, work).value(expr)?.is_some())
+    Ok(SamplePoint::new(0, work).value(expr)?.is_some())
 }
 
 fn vanishes(expr: &Expr, work: &mut Work) -> Result<bool, Stop> {
-    Ok(Point::new(0, work).value(expr)?.is_some_and(|value| value.approximate().abs().hi < 1e-25))
+    Ok(SamplePoint::new(0, work).value(expr)?.is_some_and(|value| value.approximate().abs().hi < 1e-25))
 }

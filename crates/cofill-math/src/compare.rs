@@ -3,7 +3,7 @@
 //! A difference is zero if it is zero everywhere: values at fixed points in the complex plane take the place of
 //! simplification. Variables are complex there as in sympy, so that `\sqrt{x^2}` is not `x`.
 
-use super::evaluate::{Point, Value};
+use super::evaluate::{SamplePoint, Value};
 use super::expr::Expr;
 use super::{Stop, Work, calculus, decimals, number};
 use num_traits::{Signed, Zero};
@@ -55,7 +55,7 @@ fn lacks_value(expr: &Expr, work: &mut Work) -> Result<bool, Stop> {
     };
     if let Some(inner) = vanishing
         && !inner.has_symbols()
-        && matches!(Point::new(0, work).value(inner)?, Some(Value::Exact(value)) if value.is_zero())
+        && matches!(SamplePoint::new(0, work).value(inner)?, Some(Value::Exact(value)) if value.is_zero())
     {
         return Ok(true);
     }
@@ -72,7 +72,7 @@ fn vanishes(terms: &[Expr], work: &mut Work) -> Result<bool, Stop> {
     let points = if terms.iter().any(varies) { POINTS } else { 1 };
     let mut agreed = false;
     for index in 0..points {
-        let mut point = Point::new(index, work);
+        let mut point = SamplePoint::new(index, work);
         let mut values = Vec::with_capacity(terms.len());
         for term in terms {
             match point.value(term)? {

@@ -4,7 +4,7 @@ use super::expr::Function;
 use super::wide::{PI, Wide};
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-/// A complex number.
+/// A complex number of two 31-digit parts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Complex {
     pub(super) re: Wide,

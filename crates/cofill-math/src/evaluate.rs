@@ -57,7 +57,7 @@ pub(super) fn wide(ratio: &BigRational) -> Wide {
 }
 
 /// Where variables and unknown functions have their values: fixed, and different for every name.
-pub(super) struct Point<'w> {
+pub(super) struct SamplePoint<'w> {
     index: u64,
     bound: Vec<(String, BigRational)>,
     /// Whether decimals are to differ from the fractions they stand for.
@@ -72,9 +72,9 @@ const DECIMAL: (i64, i64) = (1_000_000_000_001, 1_000_000_000_000);
 /// The most terms of a sum or product.
 const MOST_TERMS: u32 = 1000;
 
-impl<'w> Point<'w> {
+impl<'w> SamplePoint<'w> {
     pub(super) fn new(index: u64, work: &'w mut Work) -> Self {
-        Point { index, bound: Vec::new(), inside: false, work }
+        SamplePoint { index, bound: Vec::new(), inside: false, work }
     }
 
     /// A number in [0, 1) that depends on the name, this point and `salt` alone (FNV-1a, then the finaliser of splitmix64).
@@ -223,7 +223,7 @@ impl<'w> Point<'w> {
     }
 }
 
-impl Point<'_> {
+impl SamplePoint<'_> {
     /// The sum of a polynomial up to any `to`: by Newton's forward differences, as it is a polynomial of `to` itself.
     fn polynomial_sum(
         &mut self,

@@ -3,7 +3,7 @@
 use super::number::Number;
 use std::fmt;
 
-/// A formula.
+/// A formula as a tree: what sympy would build of the LaTeX.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Expr {
     Number(Number),
@@ -47,7 +47,7 @@ pub(super) enum Calculus {
     Limit(String),
 }
 
-/// Sum or product.
+/// The two kinds of series: sums and products over a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Series {
     Sum,

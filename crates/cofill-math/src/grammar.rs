@@ -291,7 +291,7 @@ pub(super) struct State {
     pub(super) edges: Vec<Edge>,
 }
 
-/// The compiled grammar.
+/// The grammar, compiled to states and edges between them.
 pub(super) struct Network {
     pub(super) states: Vec<State>,
 }

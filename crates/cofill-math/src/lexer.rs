@@ -1,6 +1,6 @@
 //! LaTeX to tokens, the way sympy's lexer cuts it: longest match, ASCII only, spacing and `\left`/`\right` skipped.
 //!
-//! Tokens are cut on demand. A character nobody can lex is an error only when the parser looks that far, and how far it looks
+//! Tokens are cut on demand. A character that starts no token is an error only when the parser looks that far, and how far it looks
 //! depends on the decisions it has to make; `5,%` is 5 because nothing after the comma is ever read.
 
 use super::Stop;
@@ -71,7 +71,7 @@ pub(super) struct Token {
     pub(super) end: usize,
 }
 
-/// The tokens of one string, cut as far as anybody has looked.
+/// The tokens of one string, cut as far as the parser has looked.
 pub(super) struct Tokens<'a> {
     text: &'a str,
     cut: Vec<Token>,

@@ -5,7 +5,20 @@
 //! there: which prefix of a malformed answer counts, what is a function, what is an error. Simplifying is replaced by exact
 //! rationals and by values at fixed points.
 //!
-//! Work is bounded: an answer that asks for more than an honest one could is equal to nothing.
+//! Work is bounded, because answers come from models: one that would take too long to read or to compare is equal to nothing.
+//!
+//! ```
+//! use cofill_math::is_equiv;
+//!
+//! assert!(is_equiv(r"\frac{1}{2}", "0.5"));
+//! assert!(is_equiv(r"x^2+2x+1", "(x+1)^2"));
+//! assert!(is_equiv(r"\sqrt{8}", r"2\sqrt{2}"));
+//! assert!(!is_equiv("x+1", "x-1"));
+//! // What sympy cannot read is equal to nothing, not even to itself.
+//! assert!(!is_equiv(r"\text{east}%", r"\text{east}%"));
+//! ```
+//!
+//! [`Sympy`] puts the same question to sympy itself, in a Python process.
 
 mod calculus;
 mod compare;
@@ -42,7 +55,7 @@ enum Stop {
     TooMuch,
 }
 
-/// What one comparison may still cost.
+/// How many steps one comparison may still take.
 struct Work {
     steps: u64,
 }
@@ -53,7 +66,7 @@ const STEPS: u64 = 5_000_000;
 /// The most tokens of an answer.
 const TOKENS: usize = 2000;
 
-/// How deep rules may nest. Python's stack ends at about a hundred parentheses, eight rules each.
+/// How deep rules of the grammar may nest. Python's stack overflows at about a hundred parentheses, of eight rules each.
 const DEPTH: u32 = 850;
 
 impl Work {

@@ -21,7 +21,7 @@ struct Config {
     stack: Stack,
     /// The precedence predicate still to hold.
     guard: Option<u8>,
-    /// Returned to a caller nobody has named: the precedence filter leaves it alone.
+    /// Returned to a caller that is not known: the precedence filter leaves it alone.
     unfiltered: bool,
 }
 
@@ -120,26 +120,26 @@ pub(super) struct Decision<'s> {
 /// that decides what `123.` is (1 times 2). ANTLR keeps these for the life of the process, so that there an answer may depend
 /// on the answers before it; here they live as long as one parse.
 #[derive(Default)]
-struct Known {
-    sets: Vec<Rc<Seen>>,
+struct DecisionMemory {
+    sets: Vec<Rc<Analysed>>,
     ids: HashMap<(Vec<Config>, bool), usize>,
     starts: HashMap<u8, usize>,
     after: HashMap<(usize, Kind), Option<usize>>,
 }
 
 /// A set, and what follows from it: a long number asks for the same sets again and again.
-struct Seen {
+struct Analysed {
     configs: Configs,
     unique: Option<u8>,
     conflicts_for_good: bool,
 }
 
-impl Known {
+impl DecisionMemory {
     fn add(&mut self, configs: Configs) -> usize {
         let key = (configs.iter().copied().collect(), configs.left_rule);
         *self.ids.entry(key).or_insert_with(|| {
             let (unique, conflicts_for_good) = (configs.unique(), configs.conflicts_for_good());
-            self.sets.push(Rc::new(Seen { configs, unique, conflicts_for_good }));
+            self.sets.push(Rc::new(Analysed { configs, unique, conflicts_for_good }));
             self.sets.len() - 1
         })
     }
@@ -148,7 +148,7 @@ impl Known {
 /// Predicts alternatives, and keeps what one parse has found out.
 pub(super) struct Predictor {
     stacks: Stacks,
-    known: HashMap<StateId, Known>,
+    known: HashMap<StateId, DecisionMemory>,
 }
 
 /// What `closure` carries along.
@@ -200,7 +200,11 @@ impl Predictor {
         }
     }
 
-    fn start_without_callers(&mut self, decision: &Decision<'_>, work: &mut Work) -> Result<(usize, Rc<Seen>), Stop> {
+    fn start_without_callers(
+        &mut self,
+        decision: &Decision<'_>,
+        work: &mut Work,
+    ) -> Result<(usize, Rc<Analysed>), Stop> {
         let operator_loop = NETWORK.state(decision.state).operator_loop.is_some();
         // Only an operator loop asks how tightly its rule was called before the first token.
         let precedence = if operator_loop { decision.precedence } else { 0 };
@@ -223,10 +227,10 @@ impl Predictor {
         &mut self,
         decision: &Decision<'_>,
         id: usize,
-        from: &Seen,
+        from: &Analysed,
         kind: Kind,
         work: &mut Work,
-    ) -> Result<Option<(usize, Rc<Seen>)>, Stop> {
+    ) -> Result<Option<(usize, Rc<Analysed>)>, Stop> {
         work.spend(1)?;
         let seen = self.known.get(&decision.state).and_then(|known| known.after.get(&(id, kind)).copied());
         let reached = match seen {

@@ -6,7 +6,7 @@
 use super::grammar::StateId;
 use std::collections::HashMap;
 
-/// A set of call stacks.
+/// A set of call stacks, by the number of its node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Stack(u32);
 

@@ -153,7 +153,7 @@ impl From<cofill_eval::open::Error> for Fail {
             Error::Options(error) => error.into(),
             Error::Run(cofill_eval::run::Error::Decode(error)) => error.into(),
             Error::Judges(error) => error.into(),
-            Error::Benchmark(error) | Error::Run(cofill_eval::run::Error::Bench(error)) => error.into(),
+            Error::Benchmark(error) | Error::Run(cofill_eval::run::Error::Benchmark(error)) => error.into(),
             Error::Sweep(error) => error.into(),
             Error::Point { name, source } => Fail::from(*source).about(&format!("point `{name}`")),
             error => Fail::Request(error.into()),

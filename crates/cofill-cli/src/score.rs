@@ -67,8 +67,7 @@ pub(crate) fn run(args: &Args) -> Done {
     signals::end_programs_first()?;
     let task = args.task.load(&args.data)?;
     let predictions = predictions(&args.predictions, &task)?;
-    let made =
-        JudgeSet::start(args.task, &args.judges)?;
+    let made = JudgeSet::start(args.task, &args.judges)?;
     task.warnings().iter().for_each(|warning| warning_line(warning));
     let specials = SpecialTexts(args.special.clone());
     let mut out = std::io::stdout().lock();

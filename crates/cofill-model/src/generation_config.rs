@@ -96,10 +96,7 @@ impl Section<'_> {
                     let key: String = key.chars().take(64).collect();
                     return Err(malformed(
                         self.path,
-                        format!(
-                            "`{}` has the key `{key}`, but may have only tasks and length; take it out",
-                            self.name
-                        ),
+                        format!("`{}` has the key `{key}`, but may have only tasks and length; take it out", self.name),
                     ));
                 }
             }

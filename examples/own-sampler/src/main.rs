@@ -15,9 +15,9 @@ use cofill_eval::spec::EvalSpec;
 use cofill_eval::sweep::{Notice, OpenPoints, Places, Share, Sweep, WorkDone, Worker, claim, plan};
 use cofill_report::bootstrap::Bootstrap;
 use cofill_report::points::{Points, files};
+use cofill_report::report::Report;
 use cofill_report::report::document::document;
 use cofill_report::report::markdown::markdown;
-use cofill_report::report::Report;
 use cofill_report::results::Totals;
 use std::path::Path;
 

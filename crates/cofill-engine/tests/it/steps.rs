@@ -60,7 +60,10 @@ fn a_cancelled_canvas_keeps_what_was_committed_and_disturbs_nobody() {
         engine.generate_many(prepared, &mut watch).unwrap().into_iter().map(Result::unwrap).collect();
     assert_eq!(essence(&both.remove(1)), alone);
     let cancelled = &both[0];
-    assert_eq!((cancelled.finish, cancelled.nfe, cancelled.steps.len(), cancelled.filled()), (Finish::Cancelled, 2, 2, 8));
+    assert_eq!(
+        (cancelled.finish, cancelled.nfe, cancelled.steps.len(), cancelled.filled()),
+        (Finish::Cancelled, 2, 2, 8)
+    );
     assert!(cancelled.canvas.n_masked() > 0);
 }
 

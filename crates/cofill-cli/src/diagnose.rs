@@ -9,7 +9,7 @@ use anyhow::Context;
 use cofill::Layers;
 use cofill_engine::{Engine, RunOptions, provenance};
 use cofill_eval::diagnose::report::{self, Folder, Report};
-use cofill_report::bootstrap::Bootstrap;
+use cofill_report::statistics::bootstrap::Bootstrap;
 use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};

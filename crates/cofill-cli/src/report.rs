@@ -2,12 +2,12 @@
 
 use crate::fail::{Done, Fail, warning_line};
 use crate::output::{ForceArgs, refused};
-use cofill_report::bootstrap::Bootstrap;
+use cofill_report::document::markdown::markdown;
 use cofill_report::output;
 use cofill_report::points::{Points, files, table};
-use cofill_report::report::document::document;
-use cofill_report::report::markdown::markdown;
+use cofill_report::report::tables::document;
 use cofill_report::report::{File, Report};
+use cofill_report::statistics::bootstrap::Bootstrap;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;

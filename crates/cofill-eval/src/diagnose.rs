@@ -22,7 +22,7 @@ pub mod report;
 pub mod state;
 
 use cofill::{Denoiser, Prediction, Query};
-use cofill_report::bootstrap::{Estimate, Interval};
+use cofill_report::statistics::bootstrap::{Estimate, Interval};
 
 /// States measured on one task with one model.
 #[derive(Debug, Clone)]

@@ -1,19 +1,22 @@
-//! Results of samplers, compared at equal cost.
+//! Results of samplers, compared at equal cost, and everything that is printed about them.
 //!
-//! Runs write files of results ([`results`]); whatever is written where a user pointed goes through [`output`]. Results of many
-//! samplers become operating points ([`points`]), which are compared at equal cost ([`matched`], [`paired`], [`mod@aup`], [`pareto`])
-//! and printed ([`report`], [`plot`]). [`bootstrap`], [`spearman`] and [`kl`] are the statistics that all of this rests on.
+//! From files to pages:
+//!
+//! | module | what |
+//! |---|---|
+//! | [`output`] | files written where a user pointed: what exists is not touched unasked |
+//! | [`results`] | files of results: what was run, then a record per question |
+//! | [`points`] | operating points, from results or from tables: a sampler, its score, and the forwards that took |
+//! | [`statistics`] | points compared: matched gains, paired tests, fronts; bootstrap, rank correlation, KL |
+//! | [`report`] | all comparisons of some points, as tables, numbers and figures |
+//! | [`document`] | headings, tables, notes and figures, written as Markdown, HTML and LaTeX; diagnostics use it too |
+//! | [`plot`] | figures as data, drawn as SVG and PNG |
 
-pub mod aup;
-pub mod bootstrap;
-pub mod kl;
+pub mod document;
 mod lock;
-pub mod matched;
 pub mod output;
-pub mod paired;
-pub mod pareto;
 pub mod plot;
 pub mod points;
 pub mod report;
 pub mod results;
-pub mod spearman;
+pub mod statistics;

@@ -1,7 +1,7 @@
 //! Operating points: what a sampler with one setting scored on a task, and the forwards that took.
 //!
 //! They come from files of results ([`crate::results`]), with a score for every example, or from a table of published numbers
-//! ([`table`]), without. Everything after this module ([`crate::matched`], [`crate::paired`], [`crate::aup`], [`crate::pareto`],
+//! ([`table`]), without. Everything after this module ([`crate::statistics::matched`], [`crate::statistics::paired`], [`crate::statistics::aup`], [`crate::statistics::pareto`],
 //! [`crate::report`]) reads points and asks no more where they came from.
 
 pub mod files;

@@ -1,23 +1,22 @@
 //! A report: operating points compared, summed up, and printed in every form that a paper or a page needs.
 //!
-//! [`Report::new`] computes, with [`ablation`]; everything else below prints and computes nothing: [`document`] says which tables there
-//! are, [`markdown`] and [`html`] write them, [`latex`] has the paper's layout, [`figures`] its figures. The JSON form is the report itself.
+//! [`Report::new`] computes, with [`ablation`]; everything else below prints and computes nothing: [`tables`] says which tables there
+//! are, [`latex`] has the paper's layout, [`figures`] its figures. The JSON form is the report itself.
 
 pub mod ablation;
-pub mod document;
 pub mod figures;
-pub mod html;
 pub mod latex;
-pub mod markdown;
+pub mod tables;
 
-use crate::aup::aup;
-use crate::bootstrap::Bootstrap;
-use crate::matched::{Gain, LOW_NFE, Matched, Summary, matched};
-use crate::paired::{Paired, paired};
-use crate::pareto::front;
+use crate::document::{html, markdown};
 use crate::plot;
 use crate::points::table::quoted;
 use crate::points::{BASE, Key, Point, Points, rule_name, table};
+use crate::statistics::aup::aup;
+use crate::statistics::bootstrap::Bootstrap;
+use crate::statistics::matched::{Gain, LOW_NFE, Matched, Summary, matched};
+use crate::statistics::paired::{Paired, paired};
+use crate::statistics::pareto::front;
 use ablation::{Ablation, ablations};
 use serde::Serialize;
 
@@ -166,7 +165,7 @@ impl Report {
             add(format!("figures/{name}.png"), drawn.png);
             drawings.push((name, drawn.svg));
         }
-        let document = document::document(self);
+        let document = tables::document(self);
         let names: Vec<&str> = drawings.iter().map(|(name, _)| name.as_str()).collect();
         add("report.md".into(), markdown::with_figures(&document, &names).into());
         add("report.html".into(), html::page(&document, &drawings).into());

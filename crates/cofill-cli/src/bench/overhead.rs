@@ -11,7 +11,7 @@ use crate::progress::Progress;
 use cofill::{Canvas, SamplerSpec};
 use cofill_engine::{Engine, MODEL_NAMES};
 use cofill_model::{Checkpoint, Model};
-use cofill_report::bootstrap::{Bootstrap, LEVEL, quantile};
+use cofill_report::statistics::bootstrap::{Bootstrap, LEVEL, quantile};
 use serde::Serialize;
 use std::io::Write;
 use std::path::Path;

@@ -7,8 +7,8 @@
 use super::report::{Report, Table, latex_text, signed, three, with_interval};
 use super::state::{Divergence, Effect, State};
 use super::{Setting, mean};
-use cofill_report::bootstrap::{Bootstrap, Estimate};
 use cofill_report::plot::{Axis, Figure, LOOKS, Mark, Panel, Row, Scale};
+use cofill_report::statistics::bootstrap::{Bootstrap, Estimate};
 use serde::Serialize;
 use serde_json::json;
 use std::fmt::Write;
@@ -75,7 +75,7 @@ impl Summary {
                 sum / n
             };
             let replicates = bootstrap.replicates(sums.len(), |drawn| mean_of(&mut drawn.iter().copied()));
-            let interval = replicates.interval(cofill_report::bootstrap::LEVEL)?;
+            let interval = replicates.interval(cofill_report::statistics::bootstrap::LEVEL)?;
             Some(Estimate { value: mean_of(&mut (0..sums.len())), interval })
         };
         Summary {

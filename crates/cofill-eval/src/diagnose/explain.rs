@@ -11,7 +11,7 @@ use cofill::{
     Canvas, Decode, Denoiser, Error, Prediction, Proposal, Query, Result, SamplerSpec, Schedule, Step, TokenId,
     generate,
 };
-use cofill_report::kl::kl;
+use cofill_report::statistics::kl::kl;
 use serde::Serialize;
 
 /// A decode with reasons.

@@ -2,8 +2,8 @@
 
 use super::report::{Table, three};
 use super::{Setting, mean, normal};
-use cofill_report::bootstrap::Estimate;
-use cofill_report::spearman::spearman;
+use cofill_report::statistics::bootstrap::Estimate;
+use cofill_report::statistics::spearman::spearman;
 use serde::Serialize;
 
 /// A number for every head, and for the mean of every layer's heads.

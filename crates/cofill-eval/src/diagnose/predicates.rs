@@ -12,9 +12,9 @@ use super::report::{Report, Table, latex_text};
 use super::state::Heads;
 use crate::run::Codec;
 use cofill::{Denoiser, Layers, Proposal, Query, TokenId};
-use cofill_report::bootstrap::{Bootstrap, Estimate};
 use cofill_report::plot::{Axis, Figure, LOOKS, Mark, Panel, Row, Scale};
-use cofill_report::spearman::ranks;
+use cofill_report::statistics::bootstrap::{Bootstrap, Estimate};
+use cofill_report::statistics::spearman::ranks;
 use cofill_tasks::mini::Mini;
 use serde::Serialize;
 use serde_json::json;
@@ -217,7 +217,7 @@ impl Summary {
             };
             let interval = bootstrap.replicates(sums.len(), |drawn| ratio(&mut drawn.iter().copied()));
             let value = ratio(&mut (0..sums.len()));
-            let interval = interval.interval(cofill_report::bootstrap::LEVEL)?;
+            let interval = interval.interval(cofill_report::statistics::bootstrap::LEVEL)?;
             value.is_finite().then_some(Estimate { value, interval })
         };
         let count = |dependent: bool| measured.between.iter().filter(|pair| pair.dependent == dependent).count();

@@ -3,9 +3,9 @@
 //! A diagnostic makes a [`Report`]; a [`Folder`] keeps it. Raw lines are written as they are measured, so an
 //! interrupted run keeps what it had; tables and figures can be made from them at any time.
 
-use cofill_report::bootstrap::Estimate;
 use cofill_report::output::{self, Existing, Output};
 use cofill_report::plot::{self, Figure};
+use cofill_report::statistics::bootstrap::Estimate;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
@@ -201,7 +201,7 @@ impl Folder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cofill_report::bootstrap::Interval;
+    use cofill_report::statistics::bootstrap::Interval;
 
     #[test]
     fn numbers_are_printed_as_the_paper_prints_them() {

@@ -16,7 +16,7 @@
 use super::ask;
 use cofill::adas::DEFAULT_ALPHA;
 use cofill::{Canvas, Decode, Denoiser, Error, Layers, Prediction, Proposal, Query, Result, SamplerSpec, TokenId};
-use cofill_report::kl::kl;
+use cofill_report::statistics::kl::kl;
 use serde::Serialize;
 
 /// What is measured, and when.

@@ -1,7 +1,7 @@
 //! A panel in pixels: frame, ticks, marks; and the legend of a row.
 
 use super::{Axis, Dot, FONT, Look, Mark, Painted, Panel, Row, Shape, Stroke};
-use crate::bootstrap::quantile;
+use crate::statistics::bootstrap::quantile;
 use plotters::coord::Shift;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;

@@ -1,9 +1,9 @@
 //! The paper's figures: for every model, rules by tasks, with and without discount; and where the gains are.
 
 use super::Report;
-use crate::matched::LOW_NFE;
 use crate::plot::{Axis, Dot, Figure, LOOKS, Look, Mark, Panel, Row, Scale};
 use crate::points::{ADAS, BASE, Key, Point, rule_name, variant_suffix};
+use crate::statistics::matched::LOW_NFE;
 
 /// A figure and the name of its files.
 #[derive(Debug, Clone, PartialEq)]
@@ -95,7 +95,7 @@ fn gains(report: &Report, variant: &str) -> Figure {
         let mut marks = vec![Mark::Level { at: 0.0 }];
         let mut ticks = Vec::new();
         for name in names {
-            let of = |gain: &&&crate::matched::Gain| [&gain.rule, &gain.task, &gain.model][i] == name;
+            let of = |gain: &&&crate::statistics::matched::Gain| [&gain.rule, &gain.task, &gain.model][i] == name;
             let values: Vec<f64> = gains.iter().filter(of).map(|gain| gain.gain).collect();
             if values.is_empty() {
                 continue;

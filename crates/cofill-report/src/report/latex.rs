@@ -1,10 +1,11 @@
 //! The paper's tables in the paper's layout: matched gains, robustness by stopping rule and by dataset, ablations, detailed results.
 
 use super::ablation::{Ablation, Kind, Setting};
-use super::document::{Names, Table, ablation_table, gains, layer_name, models, robustness_row, varied};
+use super::tables::{Names, ablation_table, gains, layer_name, models, robustness_row, varied};
 use super::{Comparison, Report};
-use crate::matched::Summary;
+use crate::document::Table;
 use crate::points::{ADAS, Key, Point, rule_name, variant_suffix};
+use crate::statistics::matched::Summary;
 use std::fmt::Write;
 
 /// All of them. The document that takes them in needs the packages `booktabs` and `makecell`, as the first lines say.

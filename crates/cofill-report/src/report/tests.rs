@@ -137,7 +137,7 @@ fn ablated() -> Report {
 #[test]
 fn every_ablation_has_a_table_in_the_papers_layout() {
     let report = ablated();
-    let text = markdown::markdown(&document::document(&report));
+    let text = markdown::markdown(&tables::document(&report));
     // Strengths by their size; means of 10 and 20, 30 and 50, 50 and 30, 20 and 40. A setting with one discount is none.
     let strengths = "\
 | Setting                 | α = 0 | α = 5 | α = 10 | α = 40 |
@@ -190,7 +190,7 @@ fn two_weights_are_an_ablation_without_a_base() {
     assert_eq!((ablation.kind, &ablation.values[..]), (ablation::Kind::Weight, &["self".into(), "mask".into()][..]));
     assert_eq!(ablation.average(), Some((2, vec![2.0, 3.0])));
     assert_eq!(ablation.place(), "tiny on a_1, b");
-    let text = markdown::markdown(&document::document(&report));
+    let text = markdown::markdown(&tables::document(&report));
     assert!(text.contains("| a_1, Top-k 8 ad:10 | b, Top-k 8 ad:10 | Average over 2 settings |"), "{text}");
     let tex = latex::latex(&report);
     assert!(
@@ -236,7 +236,7 @@ fn too_few_questions_show_no_p_in_any_form() {
         Point { outcomes: (0..40).map(outcome).collect(), ..point(("topk", "4", variant), right as f64 / 0.4, 4.0) }
     };
     let report = reported(vec![answered(BASE, 10), answered(ADAS, 12)]);
-    let document = document::document(&report);
+    let document = tables::document(&report);
     let text = markdown::markdown(&document);
     let cells = |line: &str| line.split('|').map(str::trim).map(str::to_owned).collect::<Vec<_>>();
     let want = "|tiny|sums|Top-k 4|4.00|40|+5.00|2|-|-|0 / 2|4.00|0.500|0.500|";
@@ -253,6 +253,6 @@ fn too_few_questions_show_no_p_in_any_form() {
 #[test]
 fn a_bar_does_not_end_a_field() {
     let bar = Point { task: "a|b".into(), ..point(("topk", "4", BASE), 10.0, 4.0) };
-    let text = markdown::markdown(&document::document(&reported(vec![bar])));
+    let text = markdown::markdown(&tables::document(&reported(vec![bar])));
     assert!(text.contains("| tiny  | a\\|b | Top-k 4 |"), "{text}");
 }

@@ -1,6 +1,6 @@
 //! A document as Markdown whose tables are readable as they stand.
 
-use super::document::{Block, Table};
+use super::{Block, Table};
 
 /// For a terminal: without figures.
 pub fn markdown(document: &[Block]) -> String {

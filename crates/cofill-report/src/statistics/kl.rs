@@ -22,7 +22,7 @@ pub fn kl(p: &[f32], q: &[f32]) -> f64 {
 /// Values that SciPy computed; `tools/statistics_fixture.py` made the file.
 #[cfg(test)]
 pub(crate) fn fixture() -> serde_json::Value {
-    serde_json::from_str(include_str!("../../../fixtures/statistics.json")).unwrap()
+    serde_json::from_str(include_str!("../../../../fixtures/statistics.json")).unwrap()
 }
 
 #[cfg(test)]

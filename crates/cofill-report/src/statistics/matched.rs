@@ -7,10 +7,10 @@
 //! Δ = score_ADAS(NFE) − score_base(NFE),
 //!
 //! and base points outside the range of that curve are left out. Gains are then averaged, with a bootstrap over operating points. That
-//! interval tells how stable gains are across settings; whether a gain at one setting is chance is the question of [`crate::paired`].
+//! interval tells how stable gains are across settings; whether a gain at one setting is chance is the question of [`crate::statistics::paired`].
 
-use crate::bootstrap::{Bootstrap, Estimate};
 use crate::points::{BASE, Key, Point, Points, TIE};
+use crate::statistics::bootstrap::{Bootstrap, Estimate};
 use serde::Serialize;
 
 /// The low-NFE regime begins at this many tokens per forward.

@@ -28,7 +28,7 @@ impl Bootstrap {
     /// of constants) has no replicate there.
     ///
     /// ```
-    /// use cofill_eval::bootstrap::Bootstrap;
+    /// use cofill_report::statistics::bootstrap::Bootstrap;
     /// let gains = [1.0, 2.0, 6.0];
     /// let mean = |drawn: &[usize]| drawn.iter().map(|&i| gains[i]).sum::<f64>() / drawn.len() as f64;
     /// let interval = Bootstrap::default().replicates(gains.len(), mean).interval(0.95).expect("there are replicates");

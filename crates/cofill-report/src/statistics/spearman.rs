@@ -7,7 +7,7 @@
 /// nothing.
 ///
 /// ```
-/// use cofill_eval::spearman::spearman;
+/// use cofill_report::statistics::spearman::spearman;
 /// assert_eq!(spearman(&[1.0, 2.0, 9.0], &[10.0, 20.0, 21.0]), Some(1.0), "only the order counts");
 /// assert_eq!(spearman(&[1.0, 1.0, 1.0], &[1.0, 2.0, 3.0]), None);
 /// ```
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn as_scipy_has_it() {
-        for case in crate::kl::fixture()["spearman"].as_array().unwrap() {
+        for case in crate::statistics::kl::fixture()["spearman"].as_array().unwrap() {
             let column = |name: &str| -> Vec<f64> { serde_json::from_value(case[name].clone()).unwrap() };
             match (spearman(&column("x"), &column("y")), case["rho"].as_f64()) {
                 (Some(got), Some(want)) => assert!((got - want).abs() < 1e-12, "{got} is not {want}: {case}"),

@@ -2,34 +2,11 @@
 
 use super::ablation::{Ablation, Kind, Setting};
 use super::{Comparison, Report};
-use crate::bootstrap::Interval;
-use crate::matched::{LOW_NFE, Summary};
-use crate::paired::{ENOUGH, NEAR, Paired};
+use crate::document::{Block, Table};
 use crate::points::{BASE, Point, rule_name, variant_suffix};
-
-/// A part of a document.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Block {
-    /// The title of a section.
-    Heading(String),
-    /// A paragraph.
-    Text(String),
-    /// A table.
-    Table(Table),
-    /// Where figures belong.
-    Figures,
-}
-
-/// Rows under column names.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Table {
-    /// Names of columns.
-    pub head: Vec<String>,
-    /// As many fields each.
-    pub rows: Vec<Vec<String>>,
-    /// How many columns, from the left, are words; the others are numbers.
-    pub words: usize,
-}
+use crate::statistics::bootstrap::Interval;
+use crate::statistics::matched::{LOW_NFE, Summary};
+use crate::statistics::paired::{ENOUGH, NEAR, Paired};
 
 /// The whole report.
 pub fn document(report: &Report) -> Vec<Block> {

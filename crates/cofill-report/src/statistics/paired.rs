@@ -4,16 +4,16 @@
 //! answers of two samplers to the same questions, so what makes a question hard for both cancels.
 //!
 //! - **Bootstrap**: questions are drawn again, each with its scores *and its forwards* at every point, and the gain is matched anew
-//!   ([`crate::matched`]). For where the base point lies on the curve is as uncertain as the scores: taken as given, one question that
+//!   ([`crate::statistics::matched`]). For where the base point lies on the curve is as uncertain as the scores: taken as given, one question that
 //!   needs one forward more would move every resample along the same piece of the curve, and a bend would pass for a sure loss.
 //! - **McNemar**, exact: counts questions that only one of two samplers got right. It cannot interpolate, so it takes the discounted point
 //!   with the nearest NFE, if that is within [`NEAR`] of the base point's, and tells which.
 //!
 //! With many operating points some look significant by luck; [`holm`] corrects for their number.
 
-use crate::bootstrap::{Bootstrap, Interval, LEVEL, Replicates};
-use crate::matched::LOW_NFE;
 use crate::points::{BASE, Key, Point, Points};
+use crate::statistics::bootstrap::{Bootstrap, Interval, LEVEL, Replicates};
+use crate::statistics::matched::LOW_NFE;
 use serde::Serialize;
 
 /// How far apart, as a share of the base point's NFE, points may lie that McNemar's test compares.
@@ -323,7 +323,7 @@ mod tests {
         let tests = paired(&points, ADAS, Bootstrap::default());
         let [test] = &tests[..] else { panic!("{tests:?}") };
         assert_eq!((test.n, test.gain, test.low_nfe), (4, 12.5, true));
-        assert_eq!(test.gain, crate::matched::matched(&points, ADAS).gains[0].gain);
+        assert_eq!(test.gain, crate::statistics::matched::matched(&points, ADAS).gains[0].gain);
         // Both points are equally near, and the first in order counts: two questions differ there, too few for more.
         assert_eq!((test.differing, test.interval, test.p_bootstrap), (2, None, None));
         assert_eq!(test.mcnemar, None, "the nearest point is a quarter away");
@@ -340,7 +340,7 @@ mod tests {
         let points = Points::new(vec![base, one, other, high]).unwrap();
         let gain = paired(&points, ADAS, Bootstrap::default())[0].gain;
         assert!((gain - 100.0 / 6.0).abs() < 1e-9, "{gain}");
-        assert!((gain - crate::matched::matched(&points, ADAS).gains[0].gain).abs() < 1e-9);
+        assert!((gain - crate::statistics::matched::matched(&points, ADAS).gains[0].gain).abs() < 1e-9);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A document as one page that needs no other file: tables, and figures as inlined SVG.
 
-use super::document::{Block, Table};
+use super::{Block, Table};
 
 const STYLE: &str = "body{font:16px/1.5 sans-serif;max-width:72em;margin:2em auto;padding:0 1em;color:#111;background:#fff}\
 table{border-collapse:collapse;margin:1em 0;font-variant-numeric:tabular-nums;display:block;overflow-x:auto}\

@@ -1,0 +1,12 @@
+//! The numbers that a report and the diagnostics rest on. Nothing here reads a file or prints.
+//!
+//! Comparing samplers: [`matched`] gains at equal cost, [`paired`] tests question by question, [`mod@aup`] (accuracy under parallelism) and
+//! [`pareto`] fronts. General: [`bootstrap`] resampling, [`spearman`] rank correlation, [`kl`] divergence.
+
+pub mod aup;
+pub mod bootstrap;
+pub mod kl;
+pub mod matched;
+pub mod paired;
+pub mod pareto;
+pub mod spearman;

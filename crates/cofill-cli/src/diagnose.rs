@@ -8,7 +8,7 @@ use crate::output::ForceArgs;
 use anyhow::Context;
 use cofill::Layers;
 use cofill_engine::{Engine, RunOptions, provenance};
-use cofill_eval::diagnose::report::{self, Folder, Report};
+use cofill_eval::diagnose::folder::{self, Diagnosis, Folder};
 use cofill_report::statistics::bootstrap::Bootstrap;
 use serde_json::{Map, Value, json};
 use std::io::Write;
@@ -69,14 +69,14 @@ impl OutputArgs {
     }
 
     /// The answer on stdout, the files in their folder.
-    fn finish(&self, report: &Report, folder: Option<Folder>) -> Done {
+    fn finish(&self, diagnosis: &Diagnosis, folder: Option<Folder>) -> Done {
         let mut out = std::io::stdout().lock();
         match self.json {
-            true => writeln!(out, "{}", report.json)?,
-            false => out.write_all(report.markdown().as_bytes())?,
+            true => writeln!(out, "{}", diagnosis.json)?,
+            false => out.write_all(diagnosis.markdown().as_bytes())?,
         }
         if let Some(folder) = folder {
-            let files = folder.finish(report).map_err(|error| Fail::Run(error.into()))?;
+            let files = folder.finish(diagnosis).map_err(|error| Fail::Run(error.into()))?;
             let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
             let _ = writeln!(anstream::stderr(), "wrote {}", names.join(", "));
         }
@@ -84,9 +84,9 @@ impl OutputArgs {
     }
 }
 
-fn refused(error: report::Error) -> Fail {
+fn refused(error: folder::Error) -> Fail {
     match error {
-        report::Error::Output(error) => crate::output::refused("--out")(error),
+        folder::Error::Output(error) => crate::output::refused("--out")(error),
         error => Fail::Run(error.into()),
     }
 }

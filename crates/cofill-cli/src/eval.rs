@@ -120,6 +120,10 @@ fn refused(error: results::Error) -> Fail {
     let remedy = "it stays as it is; give another file, or --force instead of --resume to replace it";
     match error {
         results::Error::Output(error) => crate::output::refused("--out")(error),
+        results::Error::Exists { path } => Fail::request(format!(
+            "--out: `{}` exists; continue it with --resume, replace it with --force, or give another file",
+            path.display()
+        )),
         results::Error::Damaged { .. } => Fail::request(format!("--out: {error}; {remedy}")),
         error => Fail::request(format!("--out: {error}")),
     }

@@ -26,6 +26,9 @@ pub(crate) fn refused(field: &str) -> impl Fn(Error) -> Fail {
     let field = field.to_owned();
     move |error| match &error {
         Error::Io { source, .. } if is_full(source) => failed(&field)(error),
+        Error::Exists { path } => {
+            Fail::request(format!("{field}: `{}` exists; give another name, or --force to replace it", path.display()))
+        }
         _ => Fail::request(format!("{field}: {error}")),
     }
 }

@@ -4,8 +4,7 @@ use crate::fail::{Done, Fail, warning_line};
 use crate::output::{ForceArgs, refused};
 use cofill_report::document::markdown::markdown;
 use cofill_report::output;
-use cofill_report::points::{Points, files, table};
-use cofill_report::report::tables::document;
+use cofill_report::points::{self, Points, files, table};
 use cofill_report::report::{File, Report};
 use cofill_report::statistics::bootstrap::Bootstrap;
 use std::io::Write;
@@ -23,6 +22,9 @@ pub(crate) struct Args {
     #[arg(value_name = "PATH", required_unless_present = "points")]
     paths: Vec<PathBuf>,
     /// Points from a table: model,rule,param,task,variant,score,nfe and, where wanted, length,n,standard_error (else those of the whole benchmark). May be given more than once.
+    ///
+    /// A rule is a sampler as `cofill samplers` spells it, or the paper's name of one: Fast-dLLM with a capital (or fastdllm) is the paper's rule,
+    /// `fast`, and fast-dllm the sampler of that name. points.csv of --out is such a table.
     #[arg(long, value_name = "CSV")]
     points: Vec<PathBuf>,
     /// Write report.md, report.html, report.tex, report.json, points.csv, gains.csv and figures/ to a folder.
@@ -42,7 +44,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Done {
-    let mut found = files::read(&args.paths)?;
+    let mut found = files::read(&args.paths).map_err(refused_results)?;
     for path in &args.points {
         found.extend(table::read(path)?);
     }
@@ -61,8 +63,18 @@ pub(crate) fn run(args: &Args) -> Done {
     let mut stdout = std::io::stdout().lock();
     match (&args.out, args.json) {
         (_, true) => writeln!(stdout, "{}", report.json()?)?,
-        (None, false) => write!(stdout, "{}", markdown(&document(&report)))?,
+        (None, false) => write!(stdout, "{}", markdown(&report.document().blocks))?,
         (Some(folder), false) => writeln!(stdout, "{}", folder.join("report.html").display())?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says which command writes what is missing.
+fn refused_results(error: points::Error) -> Fail {
+    let hint = match &error {
+        points::Error::Empty { .. } => "; `cofill eval --resume` continues it",
+        points::Error::Nothing { .. } => "; `cofill eval --out` writes them",
+        _ => return error.into(),
+    };
+    Fail::request(format!("{error}{hint}"))
 }

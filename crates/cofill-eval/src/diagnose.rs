@@ -10,15 +10,15 @@
 //! | which layer or head is the best signal | [`heads`], of either kind of measurement |
 //!
 //! Everything works on a `dyn Denoiser`: on the closed-form toy, where the true dependence is known, the answer is
-//! known too. A measurement is plain data; tables, figures and files are made from it by [`report`].
+//! known too. A measurement is plain data; tables, figures and files are made from it as a document, which [`folder`] keeps.
 
 pub mod construction;
 pub mod deferral;
 pub mod explain;
+pub mod folder;
 pub mod heads;
 pub mod intervention;
 pub mod predicates;
-pub mod report;
 pub mod state;
 
 use cofill::{Denoiser, Prediction, Query};

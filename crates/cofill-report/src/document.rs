@@ -1,28 +1,79 @@
-//! A document: headings, paragraphs, tables, and a place for figures, whoever prints them.
+//! What a report or a diagnostic says, whoever prints it: headings, paragraphs, tables and figures, and the paper's tables as LaTeX.
+//!
+//! [`markdown`] and [`html`] write the blocks, [`latex`] the paper's tables. Nothing here knows what is told.
 
 pub mod html;
+pub mod latex;
 pub mod markdown;
+
+use crate::plot::{self, Figure};
+
+/// A report or a diagnostic in all its forms.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Document {
+    /// For people, in the order they are read.
+    pub blocks: Vec<Block>,
+    /// For papers: the published tables with these numbers.
+    pub latex: latex::Tables,
+    /// Drawn where [`Block::Figures`] stands, and as files.
+    pub figures: Vec<NamedFigure>,
+}
 
 /// A part of a document.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Block {
-    /// The title of a section.
+    /// The title of a section; that of the whole, if it is the first block.
     Heading(String),
-    /// A paragraph.
+    /// A paragraph of plain text.
     Text(String),
-    /// A table.
+    /// Rows under the names of columns.
     Table(Table),
-    /// Where figures belong.
+    /// The place where all figures belong.
     Figures,
 }
 
-/// Rows under column names.
-#[derive(Debug, Clone, PartialEq)]
+/// Rows under the names of columns.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Table {
-    /// Names of columns.
+    /// A line above it, where no heading says what it shows.
+    pub caption: Option<String>,
+    /// The names of the columns.
     pub head: Vec<String>,
-    /// As many fields each.
+    /// As many fields in each row as there are columns.
     pub rows: Vec<Vec<String>>,
     /// How many columns, from the left, are words; the others are numbers.
     pub words: usize,
+}
+
+/// A figure and the name of its files.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NamedFigure {
+    /// The name of its files without folder and ending.
+    pub name: String,
+    /// The figure, as data.
+    pub figure: Figure,
+}
+
+/// A figure as its files hold it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DrawnFigure {
+    /// The name of its files without folder and ending.
+    pub name: String,
+    /// The same picture as SVG and as PNG.
+    pub drawn: plot::Drawn,
+}
+
+impl Document {
+    /// Adds a remark: a paragraph at the end, and a comment before the LaTeX tables, which would not say it by themselves.
+    pub fn remark(&mut self, remark: &str) {
+        self.blocks.push(Block::Text(remark.into()));
+        self.latex.preamble.insert(0, format!("% {remark}"));
+    }
+
+    /// Draws every figure, as SVG and as PNG.
+    pub fn draw(&self) -> Result<Vec<DrawnFigure>, plot::Error> {
+        let draw =
+            |NamedFigure { name, figure }: &NamedFigure| Ok(DrawnFigure { name: name.clone(), drawn: figure.draw()? });
+        self.figures.iter().map(draw).collect()
+    }
 }

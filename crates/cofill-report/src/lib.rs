@@ -5,6 +5,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`output`] | files written where a user pointed: what exists is not touched unasked |
+//! | [`jsonl`] | files that grow: a header, then a line per measurement |
 //! | [`results`] | files of results: what was run, then a record per question |
 //! | [`points`] | operating points, from results or from tables: a sampler, its score, and the forwards that took |
 //! | [`statistics`] | points compared: matched gains, paired tests, fronts; bootstrap, rank correlation, KL |
@@ -13,6 +14,7 @@
 //! | [`plot`] | figures as data, drawn as SVG and PNG |
 
 pub mod document;
+pub mod jsonl;
 mod lock;
 pub mod output;
 pub mod plot;

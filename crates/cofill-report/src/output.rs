@@ -1,4 +1,4 @@
-//! Files that commands write where the user pointed, and the one rule for all of them: what exists is not touched without `--force`.
+//! Files that commands write where the user pointed, and the one rule for all of them: what exists is not touched unless whoever writes says so ([`Existing`]).
 //!
 //! A file that is made at once ([`Output::whole`]) is written beside its place and gets its name when it is complete, so a full disk or a
 //! crash leaves the old one, or none. A file that grows while a run goes on ([`Output::growing`]) is in its place from the beginning, since
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub enum Existing {
     /// Say so and leave it.
     Refuse,
-    /// Replace it: `--force`.
+    /// Put the new file in its place.
     Replace,
 }
 
@@ -26,21 +26,21 @@ pub enum Existing {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Something would be lost.
-    #[error("`{}` exists; give another name, or --force to replace it", .path.display())]
+    #[error("`{}` exists; give another name, or replace it on purpose", .path.display())]
     Exists {
-        /// The file.
+        /// Where the file is.
         path: PathBuf,
     },
     /// A file was wanted.
     #[error("`{}` is a folder; give the name of a file", .path.display())]
     Folder {
-        /// The folder.
+        /// What is there instead of a file.
         path: PathBuf,
     },
     /// A link whose end is missing: whether anything is meant to be there is not ours to guess.
     #[error("`{}` is a link that leads nowhere; remove it, or give another name", .path.display())]
     Dangling {
-        /// The link.
+        /// Where the link is.
         path: PathBuf,
     },
     /// A device or a pipe has no end at which one could go on.
@@ -52,17 +52,17 @@ pub enum Error {
     /// Somebody else is at it.
     #[error("`{}` is being written by {holder}, which holds its lock; wait for it to end, or give another file", .path.display())]
     Busy {
-        /// The file.
+        /// Where the file is.
         path: PathBuf,
-        /// Who has it.
+        /// The process that holds its lock.
         holder: String,
     },
     /// The system says no.
     #[error("cannot write `{}`: {source}; give a place that can be written and has room", .path.display())]
     Io {
-        /// The file.
+        /// Where the file is.
         path: PathBuf,
-        /// Why.
+        /// What the system says.
         source: io::Error,
     },
 }

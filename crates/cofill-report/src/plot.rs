@@ -19,7 +19,7 @@ use std::sync::OnceLock;
 /// Rows of panels under a title.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
-    /// Above everything.
+    /// The line above all rows.
     pub title: String,
     /// From top to bottom.
     pub rows: Vec<Row>,
@@ -30,7 +30,7 @@ pub struct Figure {
 /// Panels beside each other, with one legend for all.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// Before the legend.
+    /// The words before the legend.
     pub title: String,
     /// From left to right.
     pub panels: Vec<Panel>,
@@ -39,11 +39,11 @@ pub struct Row {
 /// Two axes and what is between them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Panel {
-    /// Above it.
+    /// The line above the frame.
     pub title: String,
-    /// Below it.
+    /// The axis below the frame.
     pub x: Axis,
-    /// To its left.
+    /// The axis to the left of the frame.
     pub y: Axis,
     /// In the order they are drawn.
     pub marks: Vec<Mark>,
@@ -56,7 +56,7 @@ pub enum Mark {
     Dots {
         /// In the legend; nothing when empty.
         label: String,
-        /// Shape, dashes, colour.
+        /// The shape, dashes and colour of points and line.
         look: Look,
         /// The points, in the order in which they are joined.
         dots: Vec<Dot>,
@@ -67,7 +67,7 @@ pub enum Mark {
     Box {
         /// In the legend; nothing when empty.
         label: String,
-        /// Shape and colour.
+        /// The colour of the box, and the shape of single points.
         look: Look,
         /// Where on the x axis.
         at: f64,
@@ -86,12 +86,12 @@ pub enum Mark {
     },
 }
 
-/// A point.
+/// A raw point, with its error.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Dot {
-    /// Where.
+    /// Its place on the x axis.
     pub x: f64,
-    /// How high.
+    /// Its height on the y axis.
     pub y: f64,
     /// Half the height of its error bar.
     pub error: Option<f64>,
@@ -100,41 +100,41 @@ pub struct Dot {
 /// How a series looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Look {
-    /// Of its points.
+    /// The outline of its points.
     pub shape: Shape,
     /// Points filled, or only outlined.
     pub filled: bool,
-    /// Of its line.
+    /// The pattern of its line.
     pub stroke: Stroke,
-    /// Red, green, blue.
+    /// The amounts of red, green and blue.
     pub colour: (u8, u8, u8),
 }
 
 /// The outline of a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
-    /// Round.
+    /// A ring or a disc.
     Circle,
-    /// On a side.
+    /// A square that stands on a side.
     Square,
-    /// On a corner.
+    /// A square that stands on a corner.
     Diamond,
-    /// Point up.
+    /// A triangle that points upwards.
     Triangle,
-    /// Point down.
+    /// A triangle that points downwards.
     Wedge,
-    /// Two strokes.
+    /// Two strokes that cross.
     Cross,
 }
 
 /// The pattern of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stroke {
-    /// Without gaps.
+    /// One stroke without gaps.
     Solid,
-    /// Long strokes.
+    /// Long strokes with gaps.
     Dashed,
-    /// Short strokes.
+    /// Short strokes with gaps.
     Dotted,
 }
 
@@ -150,7 +150,7 @@ pub const LOOKS: [Look; 8] = [
     Look { shape: Shape::Square, filled: false, stroke: Stroke::Dotted, colour: (140, 110, 0) },
 ];
 
-/// A figure, drawn.
+/// A drawn figure in both formats.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Drawn {
     /// As scalable graphics, for papers and pages.
@@ -221,7 +221,7 @@ impl Figure {
     }
 }
 
-/// How painting ends.
+/// What painting ends with: nothing, or what the backend says.
 type Painted<DB> = Result<(), DrawingAreaErrorKind<<DB as DrawingBackend>::ErrorType>>;
 
 const MARGIN: u32 = 16;

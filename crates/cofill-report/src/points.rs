@@ -1,55 +1,55 @@
 //! Operating points: what a sampler with one setting scored on a task, and the forwards that took.
 //!
-//! They come from files of results ([`crate::results`]), with a score for every example, or from a table of published numbers
-//! ([`table`]), without. Everything after this module ([`crate::statistics::matched`], [`crate::statistics::paired`], [`crate::statistics::aup`], [`crate::statistics::pareto`],
-//! [`crate::report`]) reads points and asks no more where they came from.
+//! They come from files of results ([`files`]), with a score for every question, or from a table of published numbers
+//! ([`table`]), without. Everything after this module ([`crate::statistics`], [`crate::report`]) reads points and asks no more where they
+//! came from.
 
 pub mod files;
+pub mod sampler;
 pub mod table;
+
+pub use sampler::{Parameter, PointSampler, Rule, Variant};
 
 use serde::Serialize;
 use std::path::PathBuf;
 
 /// What one sampler did on one task.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Point {
-    /// Which model.
+pub struct OperatingPoint {
+    /// The model's name, without its folder.
     pub model: String,
-    /// Which task, and what sets this run apart when there are several.
+    /// The task, and what sets this run apart when there are several.
     pub task: String,
-    /// Which stopping rule or sampler, without its parameter: `eb`, `fast`, `topk`, `klass`, `eb@entropy`.
-    pub rule: String,
-    /// Its parameter: `10`, or `0.7,1`.
-    pub param: String,
-    /// [`BASE`], [`ADAS`], or a discount with other settings than the paper's: `ad:20`, `ad:40@layer=first`.
-    pub variant: String,
+    /// The sampler; in JSON its three parts are fields of the point.
+    #[serde(flatten)]
+    pub sampler: PointSampler,
     /// The mean score in percent.
     pub score: f64,
-    /// Its standard error, in points.
+    /// The standard error of the score, in points.
     pub standard_error: Option<f64>,
-    /// Examples.
+    /// How many questions were asked.
     pub n: Option<usize>,
-    /// Forwards for an example, on average.
+    /// Forwards for a question, on average.
     pub nfe: f64,
     /// Positions that a forward fills, on average: the paper's "parallel tokens per denoising step".
     pub tokens_per_forward: f64,
     /// Tokens before the end of text for a second of decoding.
     pub useful_per_second: Option<f64>,
-    /// Where it was read.
+    /// The file, and the line of a table, that it was read from.
     pub source: String,
-    /// Every example; empty when only the mean is known.
+    /// What became of every question; empty when only the mean is known.
     #[serde(skip)]
     pub outcomes: Vec<Outcome>,
 }
 
-/// What became of an example.
+/// What became of one question.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     /// SHA-256 of the prompt: only answers to the same question are compared.
     pub prompt: String,
-    /// 0 to 1.
+    /// From 0, wrong, to 1, right.
     pub score: f64,
-    /// Forwards that its answer took.
+    /// Forwards that the answer took.
     pub nfe: usize,
 }
 
@@ -57,89 +57,87 @@ pub struct Outcome {
 /// interpolated gain is a multiple of 100 / (questions · all their forwards), which for 1,000 questions with 500 forwards each is 2e-7.
 pub const TIE: f64 = 1e-9;
 
-/// The variant without a discount.
-pub const BASE: &str = "base";
-/// The variant with the paper's discount, `+ad`.
-pub const ADAS: &str = "adas";
-
 /// A sampler on a model and a task, at all its settings: a curve of score against forwards.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Key<'a> {
-    /// Which model.
+    /// The model of all its points.
     pub model: &'a str,
-    /// Which task.
+    /// The task of all its points.
     pub task: &'a str,
-    /// Which rule.
-    pub rule: &'a str,
+    /// The sampler without its parameter.
+    pub rule: &'a Rule,
     /// With or without discount.
-    pub variant: &'a str,
+    pub variant: Variant,
 }
 
-impl Point {
+impl OperatingPoint {
     /// The curve it lies on.
     pub fn key(&self) -> Key<'_> {
-        Key { model: &self.model, task: &self.task, rule: &self.rule, variant: &self.variant }
-    }
-
-    /// Its sampler in words: `EB-Sampler 10`, `Top-k 8 +AD`.
-    pub fn sampler(&self) -> String {
-        format!("{} {}{}", rule_name(&self.rule), self.param, variant_suffix(&self.variant))
-    }
-
-    /// Where it lies by parameter: numbers in their order.
-    fn order(&self) -> (f64, &str) {
-        let first = self.param.split(',').next().and_then(|number| number.parse().ok());
-        (first.unwrap_or(f64::INFINITY), &self.param)
+        Key { model: &self.model, task: &self.task, rule: &self.sampler.rule, variant: self.sampler.variant }
     }
 }
 
 /// Points in the order of the paper: models, tasks, rules, parameters.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(transparent)]
-pub struct Points(Vec<Point>);
+pub struct Points(Vec<OperatingPoint>);
 
-/// The order in which things of the paper are listed; everything else follows in the order in which it came.
+/// The order in which things of the paper are listed, by how their names begin; everything else follows in the order in which it came.
 const MODELS: [&str; 2] = ["llada", "dream"];
 const TASKS: [&str; 4] = ["GSM8K", "HumanEval", "MATH500", "MBPP"];
 const RULES: [&str; 3] = ["eb", "fast", "topk"];
-const VARIANTS: [&str; 2] = [BASE, ADAS];
+
+/// Where a name stands among those of the paper.
+fn place(known: &[&str], name: &str) -> usize {
+    known.iter().position(|other| name.starts_with(other)).unwrap_or(known.len())
+}
+
+/// The paper's variants come before others.
+fn variant_place(variant: Variant) -> usize {
+    [Variant::Base, Variant::adas()].iter().position(|known| *known == variant).unwrap_or(2)
+}
 
 impl Points {
     /// Sorts points. Refuses two that claim to be the same: nobody could say which counts.
-    pub fn new(mut points: Vec<Point>) -> Result<Points, Error> {
+    pub fn new(mut points: Vec<OperatingPoint>) -> Result<Points, Error> {
         let (models, tasks) = (distinct(&points, |p| &p.model), distinct(&points, |p| &p.task));
-        let (rules, variants) = (distinct(&points, |p| &p.rule), distinct(&points, |p| &p.variant));
-        let model = |name: &String| {
-            let family = MODELS.iter().position(|family| name.to_lowercase().contains(family));
-            (family.unwrap_or(MODELS.len()), models.iter().position(|other| other == name))
+        let rules = distinct(&points, |p| &p.sampler.rule);
+        let variants = distinct(&points, |p| &p.sampler.variant);
+        let family = |name: &str| {
+            let name = name.to_lowercase();
+            MODELS.iter().position(|family| name.contains(family)).unwrap_or(MODELS.len())
         };
-        let in_order = |known: &[&str], found: &[String], name: &String| {
-            let place = known.iter().position(|other| name.starts_with(other)).unwrap_or(known.len());
-            (place, found.iter().position(|other| other == name))
-        };
-        let place = |p: &Point| {
-            let task = in_order(&TASKS, &tasks, &p.task);
-            (model(&p.model), task, in_order(&RULES, &rules, &p.rule), in_order(&VARIANTS, &variants, &p.variant))
+        let place = |p: &OperatingPoint| {
+            let PointSampler { rule, variant, .. } = &p.sampler;
+            (
+                (family(&p.model), models.iter().position(|other| *other == p.model)),
+                (place(&TASKS, &p.task), tasks.iter().position(|other| *other == p.task)),
+                (place(&RULES, rule.name()), rules.iter().position(|other| other == rule)),
+                (variant_place(*variant), variants.iter().position(|other| other == variant)),
+            )
         };
         points.sort_by(|a, b| {
-            let ((x, a_param), (y, b_param)) = (a.order(), b.order());
-            place(a).cmp(&place(b)).then(x.total_cmp(&y)).then(a_param.cmp(b_param))
+            // Numbers in their order, other texts after them.
+            let number = |point: &OperatingPoint| point.sampler.param.first().unwrap_or(f64::INFINITY);
+            let text = |point: &OperatingPoint| point.sampler.param.to_string();
+            place(a).cmp(&place(b)).then(number(a).total_cmp(&number(b))).then_with(|| text(a).cmp(&text(b)))
         });
-        let same = |pair: &&[Point]| pair[0].key() == pair[1].key() && pair[0].param == pair[1].param;
+        let same =
+            |pair: &&[OperatingPoint]| pair[0].key() == pair[1].key() && pair[0].sampler.param == pair[1].sampler.param;
         if let Some([a, b]) = points.windows(2).find(same) {
-            let what = format!("{} with {} on {}", a.model, a.sampler(), a.task);
+            let what = format!("{} with {} on {}", a.model, a.sampler, a.task);
             return Err(Error::Twice { what, first: a.source.clone(), second: b.source.clone() });
         }
         Ok(Points(points))
     }
 
-    /// All of them.
-    pub fn all(&self) -> &[Point] {
+    /// Every point, in order.
+    pub fn all(&self) -> &[OperatingPoint] {
         &self.0
     }
 
-    /// Those of a curve.
-    pub fn curve(&self, key: Key<'_>) -> Vec<&Point> {
+    /// The points of a curve.
+    pub fn curve(&self, key: Key<'_>) -> Vec<&OperatingPoint> {
         self.0.iter().filter(|point| point.key() == key).collect()
     }
 
@@ -161,72 +159,43 @@ impl Points {
 
     /// Every task, in order.
     pub fn tasks(&self) -> Vec<String> {
-        self.ordered(&TASKS, |point| &point.task)
+        let mut tasks = distinct(&self.0, |point| &point.task);
+        tasks.sort_by_key(|task| place(&TASKS, task));
+        tasks
     }
 
     /// Every rule, in order.
-    pub fn rules(&self) -> Vec<String> {
-        self.ordered(&RULES, |point| &point.rule)
+    pub fn rules(&self) -> Vec<Rule> {
+        let mut rules = distinct(&self.0, |point| &point.sampler.rule);
+        rules.sort_by_key(|rule| place(&RULES, rule.name()));
+        rules
     }
 
     /// Every variant but the base: the paper's, then the others by strength.
-    pub fn variants(&self) -> Vec<String> {
-        let mut variants = self.ordered(&VARIANTS, |point| &point.variant);
-        variants.retain(|variant| variant != BASE);
-        variants.sort_by(|a, b| strength(a).total_cmp(&strength(b)));
+    pub fn variants(&self) -> Vec<Variant> {
+        let mut variants = distinct(&self.0, |point| &point.sampler.variant);
+        variants.retain(|variant| *variant != Variant::Base);
+        variants.sort_by(|a, b| a.order().total_cmp(&b.order()));
         variants
     }
 
     /// Rules that have some point with a discount; all others are rivals.
-    pub fn discounted_rules(&self) -> Vec<String> {
-        let discounted = |rule: &String| self.0.iter().any(|point| point.rule == *rule && point.variant != BASE);
-        self.rules().into_iter().filter(discounted).collect()
-    }
-
-    fn ordered(&self, known: &[&str], of: impl Fn(&Point) -> &String) -> Vec<String> {
-        let mut names = distinct(&self.0, of);
-        names.sort_by_key(|name| known.iter().position(|other| name.starts_with(other)).unwrap_or(known.len()));
-        names
+    pub fn discounted_rules(&self) -> Vec<Rule> {
+        let is_discounted =
+            |point: &OperatingPoint, rule: &Rule| point.sampler.rule == *rule && point.sampler.variant != Variant::Base;
+        self.rules().into_iter().filter(|rule| self.0.iter().any(|point| is_discounted(point, rule))).collect()
     }
 }
 
-/// Distinct names in the order in which they come.
-fn distinct(points: &[Point], of: impl Fn(&Point) -> &String) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
+/// What is distinct, in the order in which it comes.
+fn distinct<T: Clone + PartialEq>(points: &[OperatingPoint], of: impl Fn(&OperatingPoint) -> &T) -> Vec<T> {
+    let mut found: Vec<T> = Vec::new();
     for point in points {
-        if !names.contains(of(point)) {
-            names.push(of(point).clone());
+        if !found.contains(of(point)) {
+            found.push(of(point).clone());
         }
     }
-    names
-}
-
-/// Where a discount stands among others.
-fn strength(variant: &str) -> f64 {
-    let alpha = variant.strip_prefix("ad:").and_then(|rest| rest.split('@').next()?.parse().ok());
-    if variant == ADAS { -1.0 } else { alpha.unwrap_or(f64::INFINITY) }
-}
-
-/// How the paper calls a rule.
-pub fn rule_name(rule: &str) -> String {
-    let (name, options) = rule.split_once('@').map_or((rule, None), |(name, options)| (name, Some(options)));
-    let name = match name {
-        "eb" => "EB-Sampler",
-        "fast" => "Fast-dLLM",
-        "topk" => "Top-k",
-        "klass" | "dapd" | "dawn" | "punt" | "dus" | "p2" => &name.to_uppercase(),
-        other => other,
-    };
-    options.map_or(name.into(), |options| format!("{name} @{options}"))
-}
-
-/// What a variant adds to the name of its rule.
-pub fn variant_suffix(variant: &str) -> String {
-    match variant {
-        BASE => String::new(),
-        ADAS => " +AD".into(),
-        other => format!(" +{other}"),
-    }
+    found
 }
 
 /// How points can be refused.
@@ -235,9 +204,9 @@ pub enum Error {
     /// A file cannot be opened.
     #[error("cannot read `{}`: {source}", .path.display())]
     Read {
-        /// The file.
+        /// The file that was named.
         path: PathBuf,
-        /// Why.
+        /// What the system says.
         source: std::io::Error,
     },
     /// A file of results is damaged.
@@ -246,37 +215,37 @@ pub enum Error {
     /// A header of results does not say what a point needs.
     #[error("`{}`, line 1: {field} is {given}; {remedy}", .path.display())]
     Header {
-        /// The file.
+        /// The file of results.
         path: PathBuf,
-        /// The field.
+        /// The field of the header.
         field: &'static str,
-        /// What is there.
+        /// What stands in that field.
         given: String,
-        /// What to do.
+        /// What it should be, and what to do.
         remedy: String,
     },
-    /// A file of results without an example.
-    #[error("`{}` holds no record; continue it with `cofill eval --resume`, or leave it out", .path.display())]
+    /// A file of results without a record.
+    #[error("`{}` holds no record; continue the run that wrote it, or leave it out", .path.display())]
     Empty {
-        /// The file.
+        /// The file of results.
         path: PathBuf,
     },
     /// A folder without results.
-    #[error("`{}` holds no results (*.jsonl that `cofill eval --out` wrote); give a folder or a file that does", .path.display())]
+    #[error("`{}` holds no results (files *.jsonl as evaluations write them); give a folder or a file that does", .path.display())]
     Nothing {
-        /// The folder.
+        /// The folder that was searched.
         path: PathBuf,
     },
     /// A row of a table.
     #[error("`{}`, line {line}: {field} is `{given}`; {remedy}", .path.display())]
     Field {
-        /// The file.
+        /// The table that was read.
         path: PathBuf,
-        /// Counted from 1.
+        /// The line, counted from 1.
         line: usize,
-        /// The column.
+        /// The column of the field.
         field: String,
-        /// What is there.
+        /// What stands in that field.
         given: String,
         /// What is allowed, and what to do.
         remedy: String,
@@ -284,9 +253,9 @@ pub enum Error {
     /// A row that is no row, or a first line that names no columns.
     #[error("`{}`, line {line}: {problem}", .path.display())]
     Row {
-        /// The file.
+        /// The table that was read.
         path: PathBuf,
-        /// Counted from 1.
+        /// The line, counted from 1.
         line: usize,
         /// What is wrong, and what to do.
         problem: String,
@@ -294,11 +263,11 @@ pub enum Error {
     /// Two points claim to be the same.
     #[error("{what} is there twice: in {first} and in {second}; leave one of them out")]
     Twice {
-        /// Model, sampler, task.
+        /// The model, the sampler and the task of both.
         what: String,
-        /// Where.
+        /// Where the first was read.
         first: String,
-        /// And where.
+        /// Where the second was read.
         second: String,
     },
 }
@@ -307,15 +276,24 @@ pub enum Error {
 pub(crate) mod tests {
     use super::*;
 
+    pub(crate) const BASE: &str = "base";
+    pub(crate) const ADAS: &str = "adas";
+
+    pub(crate) fn named<T: ToString>(parts: &[T]) -> Vec<String> {
+        parts.iter().map(T::to_string).collect()
+    }
+
     /// A point of `tiny` on `sums` with 16 positions.
-    pub(crate) fn point(sampler: (&str, &str, &str), score: f64, nfe: f64) -> Point {
+    pub(crate) fn point(sampler: (&str, &str, &str), score: f64, nfe: f64) -> OperatingPoint {
         let (rule, param, variant) = sampler;
-        Point {
+        OperatingPoint {
             model: "tiny".into(),
             task: "sums".into(),
-            rule: rule.into(),
-            param: param.into(),
-            variant: variant.into(),
+            sampler: PointSampler {
+                rule: Rule::read(rule),
+                param: Parameter::read(param),
+                variant: Variant::read(variant).unwrap(),
+            },
             score,
             standard_error: None,
             n: None,
@@ -337,13 +315,13 @@ pub(crate) mod tests {
             ("eb", "1", ADAS),
         ];
         let points = Points::new(samplers.map(|sampler| point(sampler, 50.0, 4.0)).into()).unwrap();
-        let names: Vec<String> = points.all().iter().map(Point::sampler).collect();
+        let names: Vec<String> = points.all().iter().map(|point| point.sampler.to_string()).collect();
         assert_eq!(names, ["EB-Sampler 1 +AD", "Top-k 2", "Top-k 16", "Top-k 16 +AD", "KLASS 0.7,1"]);
+        assert_eq!(named(&points.rules()), ["eb", "topk", "klass"]);
         assert_eq!(
-            (points.rules(), points.variants()),
-            (vec!["eb".into(), "topk".into(), "klass".into()], vec![ADAS.to_string()])
+            (points.variants(), named(&points.discounted_rules())),
+            (vec![Variant::adas()], vec!["eb".into(), "topk".into()])
         );
-        assert_eq!(points.discounted_rules(), ["eb", "topk"]);
         assert_eq!(points.curves().len(), 4);
     }
 
@@ -351,12 +329,15 @@ pub(crate) mod tests {
     fn discounts_come_by_strength_after_the_papers() {
         let variants = ["ad:10", "ad:5", "ad:40@layer=first", ADAS, BASE];
         let points = variants.map(|variant| point(("topk", "4", variant), 1.0, 1.0));
-        assert_eq!(Points::new(points.into()).unwrap().variants(), [ADAS, "ad:5", "ad:10", "ad:40@layer=first"]);
+        assert_eq!(
+            named(&Points::new(points.into()).unwrap().variants()),
+            [ADAS, "ad:5", "ad:10", "ad:40@layer=first"]
+        );
     }
 
     #[test]
     fn models_come_in_the_order_of_the_paper() {
-        let of = |model: &str| Point { model: model.into(), ..point(("topk", "1", BASE), 1.0, 1.0) };
+        let of = |model: &str| OperatingPoint { model: model.into(), ..point(("topk", "1", BASE), 1.0, 1.0) };
         let points = Points::new(vec![of("other"), of("tiny-dream"), of("LLaDA-8B")]).unwrap();
         assert_eq!(points.models(), ["LLaDA-8B", "tiny-dream", "other"]);
     }

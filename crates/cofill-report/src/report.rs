@@ -8,10 +8,10 @@ pub mod figures;
 pub mod latex;
 pub mod tables;
 
-use crate::document::{html, markdown};
+use crate::document::{Document, DrawnFigure, html, markdown};
 use crate::plot;
-use crate::points::table::quoted;
-use crate::points::{BASE, Key, Point, Points, rule_name, table};
+use crate::points::table::comma_separated;
+use crate::points::{Key, OperatingPoint, Points, Rule, Variant, table};
 use crate::statistics::aup::aup;
 use crate::statistics::bootstrap::Bootstrap;
 use crate::statistics::matched::{Gain, LOW_NFE, Matched, Summary, matched};
@@ -26,11 +26,11 @@ pub const VERSION: u64 = 2;
 /// Points and all that follows from them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
-    /// [`VERSION`].
+    /// The form of this JSON: [`VERSION`].
     pub cofill_report: u64,
     /// How intervals were drawn.
     pub bootstrap: Bootstrap,
-    /// What was measured.
+    /// All operating points that were read.
     pub points: Points,
     /// Every discount against the base; the paper's first.
     pub comparisons: Vec<Comparison>,
@@ -47,18 +47,18 @@ pub struct Report {
 /// A discount against the base, at matched NFE.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// Which discount.
-    pub variant: String,
+    /// The discount that is compared with the base.
+    pub variant: Variant,
     /// Gains, and points that could not be compared.
     #[serde(flatten)]
     pub matched: Matched,
-    /// All gains.
+    /// The summary of all gains.
     pub all: Summary,
-    /// Gains by rule.
+    /// Gains summed up by rule.
     pub by_rule: Vec<Summary>,
-    /// Gains by task.
+    /// Gains summed up by task.
     pub by_task: Vec<Summary>,
-    /// Gains by model.
+    /// Gains summed up by model.
     pub by_model: Vec<Summary>,
     /// Gains by all three.
     pub cells: Vec<Cell>,
@@ -69,39 +69,39 @@ pub struct Comparison {
 /// The gains of a rule on a task with a model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Cell {
-    /// Which model.
+    /// The model that all of it is about.
     pub model: String,
-    /// Which task.
+    /// The task that all of it is about.
     pub task: String,
-    /// Which rule.
-    pub rule: String,
-    /// Operating points.
+    /// The sampler without parameter and discount.
+    pub rule: Rule,
+    /// How many operating points were compared.
     pub points: usize,
-    /// Their mean gain.
+    /// The mean gain of these points.
     pub gain: f64,
 }
 
 /// A curve's accuracy under parallelism.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Area {
-    /// Which model.
+    /// The model that all of it is about.
     pub model: String,
-    /// Which task.
+    /// The task that all of it is about.
     pub task: String,
-    /// Which rule.
-    pub rule: String,
+    /// The sampler without parameter and discount.
+    pub rule: Rule,
     /// With or without discount.
-    pub variant: String,
-    /// The area.
+    pub variant: Variant,
+    /// The area under accuracy by tokens per forward.
     pub aup: f64,
 }
 
 /// The points of a model on a task that no other beats.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Front {
-    /// Which model.
+    /// The model that all of it is about.
     pub model: String,
-    /// Which task.
+    /// The task that all of it is about.
     pub task: String,
     /// From few forwards to many.
     pub points: Vec<OnFront>,
@@ -110,11 +110,11 @@ pub struct Front {
 /// A point on a front.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OnFront {
-    /// Its sampler.
+    /// Its sampler, as tables call it.
     pub sampler: String,
-    /// Its forwards.
+    /// Forwards for a question, on average.
     pub nfe: f64,
-    /// Its score.
+    /// The mean score in percent.
     pub score: f64,
 }
 
@@ -123,15 +123,15 @@ pub struct OnFront {
 pub struct File {
     /// Its name, with a folder.
     pub name: String,
-    /// What is in it.
+    /// Everything that is written to it.
     pub bytes: Vec<u8>,
 }
 
 impl Report {
-    /// Compares points.
+    /// Compares all points with each other.
     pub fn new(points: Points, bootstrap: Bootstrap) -> Report {
         let variants = points.variants();
-        let comparisons = variants.iter().map(|variant| Comparison::new(&points, variant, bootstrap));
+        let comparisons = variants.iter().map(|variant| Comparison::new(&points, *variant, bootstrap));
         Report {
             cofill_report: VERSION,
             bootstrap,
@@ -145,8 +145,13 @@ impl Report {
     }
 
     /// Without discount, and with the one that figures and detailed tables show: the paper's, or else the first there is.
-    fn shown(&self) -> Vec<String> {
-        std::iter::once(BASE.to_owned()).chain(self.points.variants().into_iter().next()).collect()
+    fn shown(&self) -> Vec<Variant> {
+        std::iter::once(Variant::Base).chain(self.points.variants().into_iter().next()).collect()
+    }
+
+    /// The report in words, tables and figures.
+    pub fn document(&self) -> Document {
+        Document { blocks: tables::blocks(self), latex: latex::tables(self), figures: figures::figures(self) }
     }
 
     /// The report as JSON.
@@ -158,59 +163,63 @@ impl Report {
     pub fn files(&self) -> Result<Vec<File>, Error> {
         let mut files = Vec::new();
         let mut add = |name: String, bytes: Vec<u8>| files.push(File { name, bytes });
-        let mut drawings = Vec::new();
-        for figures::Named { name, figure } in figures::figures(self) {
-            let drawn = figure.draw()?;
+        let document = self.document();
+        let drawn = document.draw()?;
+        for DrawnFigure { name, drawn } in &drawn {
             add(format!("figures/{name}.svg"), drawn.svg.clone().into());
-            add(format!("figures/{name}.png"), drawn.png);
-            drawings.push((name, drawn.svg));
+            add(format!("figures/{name}.png"), drawn.png.clone());
         }
-        let document = tables::document(self);
-        let names: Vec<&str> = drawings.iter().map(|(name, _)| name.as_str()).collect();
-        add("report.md".into(), markdown::with_figures(&document, &names).into());
-        add("report.html".into(), html::page(&document, &drawings).into());
-        add("report.tex".into(), latex::latex(self).into());
+        let names: Vec<&str> = drawn.iter().map(|figure| figure.name.as_str()).collect();
+        add("report.md".into(), markdown::with_figures(&document.blocks, &names).into());
+        add("report.html".into(), html::page(&document.blocks, &drawn).into());
+        add("report.tex".into(), document.latex.to_string().into());
         add("report.json".into(), (self.json()? + "\n").into());
-        add("points.csv".into(), table::write(&self.points).into());
-        add("gains.csv".into(), self.gains_csv().into());
+        add("points.csv".into(), table::write(&self.points)?.into());
+        add("gains.csv".into(), self.gains_csv()?.into());
         Ok(files)
     }
 
-    fn gains_csv(&self) -> String {
-        let mut text = "model,task,rule,param,variant,nfe,tokens_per_forward,base,discounted,gain\n".to_owned();
-        for gain in self.comparisons.iter().flat_map(|comparison| &comparison.matched.gains) {
+    fn gains_csv(&self) -> Result<String, csv::Error> {
+        let columns =
+            ["model", "task", "rule", "param", "variant", "nfe", "tokens_per_forward", "base", "discounted", "gain"];
+        let row = |gain: &Gain| {
             let Gain { model, task, rule, param, variant, nfe, tokens_per_forward, base, discounted, gain } = gain;
-            let words = [model, task, rule, param, variant].map(|word| quoted(word)).join(",");
-            text += &format!("{words},{nfe},{tokens_per_forward},{base},{discounted},{gain}\n");
-        }
-        text
+            let words = [model.clone(), task.clone(), rule.to_string(), param.to_string(), variant.to_string()];
+            let numbers = [nfe, tokens_per_forward, base, discounted, gain].map(f64::to_string);
+            words.into_iter().chain(numbers).collect()
+        };
+        let gains = self.comparisons.iter().flat_map(|comparison| &comparison.matched.gains);
+        comma_separated(&columns, gains.map(row))
     }
 }
 
 /// What keeps a report from being written.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A figure.
+    /// A figure cannot be drawn.
     #[error(transparent)]
     Plot(#[from] plot::Error),
     /// A number that JSON cannot hold.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
+    /// A table of comma-separated values cannot be written.
+    #[error(transparent)]
+    Csv(#[from] csv::Error),
 }
 
 impl Comparison {
-    fn new(points: &Points, variant: &str, bootstrap: Bootstrap) -> Comparison {
+    fn new(points: &Points, variant: Variant, bootstrap: Bootstrap) -> Comparison {
         let matched = matched(points, variant);
         let of = |name: &str, belongs: &dyn Fn(&Gain) -> bool| {
             let gains: Vec<f64> = matched.gains.iter().filter(|gain| belongs(gain)).map(|gain| gain.gain).collect();
             Summary::of(name, &gains, bootstrap)
         };
         let some = |summaries: Vec<Summary>| summaries.into_iter().filter(|summary| summary.points > 0).collect();
-        let by_rule = points.rules().iter().map(|rule| of(&rule_name(rule), &|gain| gain.rule == *rule)).collect();
+        let by_rule = points.rules().iter().map(|rule| of(&rule.title(), &|gain| gain.rule == *rule)).collect();
         let by_task = points.tasks().iter().map(|task| of(task, &|gain| gain.task == *task)).collect();
         let by_model = points.models().iter().map(|model| of(model, &|gain| gain.model == *model)).collect();
         Comparison {
-            variant: variant.into(),
+            variant,
             all: of("All", &|_| true),
             by_rule: some(by_rule),
             by_task: some(by_task),
@@ -226,8 +235,8 @@ impl Comparison {
     }
 
     /// The mean gain in a cell.
-    pub fn cell(&self, model: &str, task: &str, rule: &str) -> Option<f64> {
-        let here = |cell: &&Cell| (cell.model.as_str(), cell.task.as_str(), cell.rule.as_str()) == (model, task, rule);
+    pub fn cell(&self, model: &str, task: &str, rule: &Rule) -> Option<f64> {
+        let here = |cell: &&Cell| (cell.model.as_str(), cell.task.as_str(), &cell.rule) == (model, task, rule);
         self.cells.iter().find(here).map(|cell| cell.gain)
     }
 
@@ -255,8 +264,9 @@ fn areas(points: &Points) -> Vec<Area> {
     let best = |task: &str| points.all().iter().filter(|p| p.task == task).map(|p| p.score).fold(0.0, f64::max);
     let area = |key: Key<'_>| {
         let curve: Vec<(f64, f64)> = points.curve(key).iter().map(|p| (p.tokens_per_forward, p.score)).collect();
-        let [model, task, rule, variant] = [key.model, key.task, key.rule, key.variant].map(str::to_owned);
-        Some(Area { aup: aup(&curve, best(&task))?, model, task, rule, variant })
+        let aup = aup(&curve, best(key.task))?;
+        let (model, task) = (key.model.to_owned(), key.task.to_owned());
+        Some(Area { model, task, rule: key.rule.clone(), variant: key.variant, aup })
     };
     points.curves().into_iter().filter_map(area).collect()
 }
@@ -266,7 +276,7 @@ fn fronts(points: &Points) -> Vec<Front> {
     for model in points.models() {
         for task in points.tasks() {
             let on = front(points, &model, &task);
-            let on = on.iter().map(|p| OnFront { sampler: p.sampler(), nfe: p.nfe, score: p.score });
+            let on = on.iter().map(|p| OnFront { sampler: p.sampler.to_string(), nfe: p.nfe, score: p.score });
             let front = Front { points: on.collect(), model: model.clone(), task };
             fronts.extend(Some(front).filter(|front| !front.points.is_empty()));
         }
@@ -279,12 +289,12 @@ fn warnings(points: &Points) -> Vec<String> {
     let mut warnings = Vec::new();
     for model in points.models() {
         for task in points.tasks() {
-            let here = |point: &&Point| point.model == model && point.task == task && point.variant == BASE;
+            let here = |point: &&OperatingPoint| point.model == model && point.task == task;
             let mut uneven = Vec::new();
-            for base in points.all().iter().filter(here) {
+            for base in points.all().iter().filter(here).filter(|point| point.sampler.variant == Variant::Base) {
                 for variant in points.variants() {
-                    let curve = points.curve(Key { variant: &variant, ..base.key() });
-                    let other = |point: &&Point| point.n.is_some_and(|n| base.n.is_some_and(|base| base != n));
+                    let curve = points.curve(Key { variant, ..base.key() });
+                    let other = |point: &&OperatingPoint| point.n.is_some_and(|n| base.n.is_some_and(|base| base != n));
                     let other = neighbours(base, &curve).into_iter().filter(other);
                     uneven.extend(other.map(|point| format!("{} with {}", asked(base), asked(point))));
                 }
@@ -299,7 +309,7 @@ fn warnings(points: &Points) -> Vec<String> {
 }
 
 /// The points of a curve between which the score at the NFE of `base` is interpolated for its matched gain; none if it has no such gain.
-fn neighbours<'a>(base: &Point, curve: &[&'a Point]) -> Vec<&'a Point> {
+fn neighbours<'a>(base: &OperatingPoint, curve: &[&'a OperatingPoint]) -> Vec<&'a OperatingPoint> {
     let below = curve.iter().map(|point| point.nfe).filter(|nfe| *nfe <= base.nfe).max_by(f64::total_cmp);
     let above = curve.iter().map(|point| point.nfe).filter(|nfe| *nfe >= base.nfe).min_by(f64::total_cmp);
     match (below, above) {
@@ -311,8 +321,8 @@ fn neighbours<'a>(base: &Point, curve: &[&'a Point]) -> Vec<&'a Point> {
     }
 }
 
-fn asked(point: &Point) -> String {
-    format!("{} ({})", point.sampler(), point.n.unwrap_or(0))
+fn asked(point: &OperatingPoint) -> String {
+    format!("{} ({})", point.sampler, point.n.unwrap_or(0))
 }
 
 #[cfg(test)]

@@ -5,11 +5,13 @@
 //!
 //! One process at a time: the file is locked while it grows. And it is read before it is touched: what is not ours stays as it is.
 
-use crate::output::{self, Existing, Output};
+pub use crate::jsonl::{line, whole};
+
+use crate::jsonl::JsonLines;
+use crate::output::{self, Existing};
 use cofill_tasks::benchmarks::{Filtered, JUDGE_FAILED, Scored, Tally};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The format. In version 1 a run had fewer options; what a header of either does not name is the default, so both are read alike.
@@ -18,7 +20,7 @@ pub const VERSION: u64 = 2;
 /// What was run. Two runs with the same `what` make the same records.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Header {
-    /// [`VERSION`].
+    /// The format of the file: [`VERSION`].
     pub cofill_eval: u64,
     /// Everything that decides the records: task, data, model, sampler, seeds, judges.
     pub what: Map<String, Value>,
@@ -29,7 +31,7 @@ pub struct Header {
 /// What became of an example.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// Which one: its place in the task's test split.
+    /// Its place in the task's test split.
     pub doc_id: usize,
     /// SHA-256 of the prompt, in hex.
     pub prompt_sha256: String,
@@ -44,14 +46,14 @@ pub struct Record {
     /// What lies between: why an answer is wrong, how a program ended.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub notes: Map<String, Value>,
-    /// Forwards.
+    /// Forwards that were made.
     pub nfe: usize,
     /// Positions that were filled.
     pub filled: usize,
     /// How many of them come before the end of text: what a reader gets. Older files do not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub useful: Option<usize>,
-    /// Its share of the time.
+    /// Its share of the seconds that its batch took.
     pub seconds: f64,
 }
 
@@ -65,10 +67,10 @@ impl Record {
 /// How a file of results can be refused.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It is there already.
-    #[error("`{}` exists; continue it with --resume, replace it with --force, or give another file", .path.display())]
+    /// A file of that name is there already, and it was not said what to do with it.
+    #[error("`{}` exists; continue it, replace it, or give another file", .path.display())]
     Exists {
-        /// The file.
+        /// Where the file is.
         path: PathBuf,
     },
     /// It cannot be opened or written, or somebody else is writing it.
@@ -77,31 +79,31 @@ pub enum Error {
     /// It cannot be read.
     #[error("cannot read `{}`: {source}", .path.display())]
     Io {
-        /// The file.
+        /// Where the file is.
         path: PathBuf,
-        /// Why.
+        /// What the system says.
         source: std::io::Error,
     },
     /// It is no file of results.
     #[error("`{}`, line {line}: {problem}", .path.display())]
     Damaged {
-        /// The file.
+        /// Where the file is.
         path: PathBuf,
-        /// Counted from 1.
+        /// The line, counted from 1.
         line: usize,
-        /// What is wrong.
+        /// What is wrong with that line.
         problem: String,
     },
     /// Its header tells of another run.
     #[error("`{}` holds another run: its {field} is {there}, and now {field} is {here}; give another file", .path.display())]
     Another {
-        /// The file.
+        /// Where the file is.
         path: PathBuf,
         /// The first field that differs.
         field: String,
-        /// In the file.
+        /// Its value in the file.
         there: Value,
-        /// In this run.
+        /// Its value in this run.
         here: Value,
     },
 }
@@ -118,27 +120,24 @@ impl From<output::Error> for Error {
 /// An open file of results.
 #[derive(Debug)]
 pub struct Results {
-    output: Output,
+    lines: JsonLines,
 }
 
 impl Results {
     /// A new file. One that is replaced is so when the header of the new one is written.
     pub fn create(path: &Path, header: &Header, existing: Existing) -> Result<Results, Error> {
-        let mut results = Results { output: Output::growing(path, existing)? };
-        results.line(header)?;
-        results.output.publish()?;
-        Ok(results)
+        Ok(Results { lines: JsonLines::create(path, header, existing)? })
     }
 
     /// Continues a file, or begins one that is not there. Gives the records it holds; a torn last line is cut off, once the rest is known
     /// to be of this run.
     pub fn resume(path: &Path, header: &Header) -> Result<(Results, Vec<Record>), Error> {
-        let (output, text) = Output::resumed(path)?;
-        let mut results = Results { output };
+        let (lines, text) = JsonLines::resume(path)?;
+        let mut results = Results { lines };
         let (lines, torn) = text.split_at(whole(&text));
         if lines.is_empty() && is_torn_header(torn, header) {
-            results.output.cut(0)?;
-            results.line(header)?;
+            results.lines.cut(0)?;
+            results.lines.append(header)?;
             return Ok((results, Vec::new()));
         }
         let (there, records) = parse(path, if lines.is_empty() { torn } else { lines }, 0)?;
@@ -149,7 +148,7 @@ impl Results {
             let (line, problem) = (records.len() + 2, "not a record, and not the beginning of the next one".into());
             return Err(Error::Damaged { path: path.into(), line, problem });
         }
-        results.output.cut(lines.len())?;
+        results.lines.cut(lines.len())?;
         Ok((results, records))
     }
 
@@ -161,31 +160,13 @@ impl Results {
 
     /// Why others are not kept out of the file, where the file system has no locks.
     pub fn unlocked(&self) -> Option<&std::io::Error> {
-        self.output.unlocked()
+        self.lines.unlocked()
     }
 
-    /// Appends a record.
+    /// Appends the record of the next example.
     pub fn append(&mut self, record: &Record) -> Result<(), Error> {
-        self.line(record)
+        Ok(self.lines.append(record)?)
     }
-
-    /// A line in one write, so that whoever stops us stops us between lines.
-    fn line(&mut self, value: &impl Serialize) -> Result<(), Error> {
-        let written = line(value).and_then(|line| self.output.write_all(&line));
-        written.map_err(|source| self.output.failed(source).into())
-    }
-}
-
-/// A value as a line.
-pub fn line(value: &impl Serialize) -> std::io::Result<Vec<u8>> {
-    let mut line = serde_json::to_vec(value)?;
-    line.push(b'\n');
-    Ok(line)
-}
-
-/// Where the last line that has an end ends.
-pub fn whole(text: &[u8]) -> usize {
-    text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)
 }
 
 /// Whether a line without an end may be one that begins so.
@@ -249,18 +230,18 @@ pub fn notes(scored: &Scored) -> Map<String, Value> {
     scored.notes.iter().map(|(name, note)| ((*name).into(), json!(note))).collect()
 }
 
-/// Sums over records.
+/// Sums over the records of a file.
 #[derive(Debug, Clone, Default)]
 pub struct Totals {
-    /// Records.
+    /// How many records were counted.
     pub n: usize,
-    /// Every metric.
+    /// Every metric of every filter.
     pub tally: Tally,
-    /// Forwards.
+    /// Forwards that were made.
     pub nfe: usize,
     /// Positions that were filled.
     pub filled: usize,
-    /// Time.
+    /// Seconds of decoding, over all records.
     pub seconds: f64,
     /// Records that no judge could judge; they count as wrong.
     pub unjudged: usize,
@@ -268,7 +249,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Counts a record.
+    /// Counts one more record.
     pub fn add(&mut self, record: &Record) {
         self.n += 1;
         self.nfe += record.nfe;

@@ -13,12 +13,11 @@ use cofill_eval::open::{Error, Evaluation};
 use cofill_eval::recipe::Recipe;
 use cofill_eval::spec::EvalSpec;
 use cofill_eval::sweep::{Notice, OpenPoints, Places, Share, Sweep, WorkDone, Worker, claim, plan};
-use cofill_report::bootstrap::Bootstrap;
+use cofill_report::document::markdown::markdown;
 use cofill_report::points::{Points, files};
 use cofill_report::report::Report;
-use cofill_report::report::document::document;
-use cofill_report::report::markdown::markdown;
 use cofill_report::results::Totals;
+use cofill_report::statistics::bootstrap::Bootstrap;
 use std::path::Path;
 
 struct Peaks {
@@ -94,7 +93,7 @@ fn sweep(registry: &Registry, dir: &Path, limit: usize) -> Result<WorkDone> {
 fn report(dir: &Path) -> Result<String> {
     let points = Points::new(files::read(&[dir.to_path_buf()])?)?;
     let report = Report::new(points, Bootstrap { resamples: 1000, seed: 0 });
-    Ok(markdown(&document(&report)))
+    Ok(markdown(&report.document().blocks))
 }
 
 fn main() -> Result<()> {

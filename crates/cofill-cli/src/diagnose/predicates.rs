@@ -5,7 +5,8 @@ use crate::fail::{Done, Fail};
 use crate::progress::Progress;
 use cofill::Layers;
 use cofill_engine::{DEFAULT_MODEL, MODEL_NAMES, RunOptions};
-use cofill_eval::diagnose::predicates::{Error, Measured, Plan, report};
+use cofill_eval::diagnose::construction;
+use cofill_eval::diagnose::predicates::{Error, Measured, PredicateOptions, report};
 use cofill_eval::diagnose::state::Heads;
 use serde_json::{Map, Value, json};
 
@@ -55,7 +56,7 @@ pub(crate) fn run(args: &Args) -> Done {
             "--chat and --length are not for predicates, whose texts are complete; leave them out",
         ));
     }
-    let mut plan = Plan {
+    let mut options = PredicateOptions {
         examples: args.limit as usize,
         predicates: args.predicates as usize,
         ratio: args.ratio,
@@ -68,12 +69,16 @@ pub(crate) fn run(args: &Args) -> Done {
     let mut folder = args.output.folder("predicates", seed, what(args, &subjects)?)?;
     let mut all: Vec<Measured> = Vec::with_capacity(subjects.len());
     for Subject { name, engine } in &mut subjects {
-        plan.bos = if args.bos { Some(engine.bos()?) } else { None };
+        options.bos = if args.bos { Some(engine.bos()?) } else { None };
         let (weights, text) = engine.parts()?;
-        let progress = Progress::measuring(plan.examples, format!("predicates {name}"));
+        let progress = Progress::measuring(options.examples, format!("predicates {name}"));
         let mut measured = Measured::new(name);
-        for index in 0..plan.examples {
-            let (filled, between) = measured.add(weights, text, index, &plan).map_err(|error| match error {
+        for index in 0..options.examples {
+            let (filled, between) = measured.add(weights, text, index, &options).map_err(|error| match error {
+                Error::Construction(construction::Error::TooFew { ratio, predicates, masks }) => Fail::request(format!(
+                    "`{name}`: --ratio {ratio} of {predicates} predicates masks {masks} integers; at least 2 are needed, raise --ratio or \
+                     --predicates"
+                )),
                 Error::Construction(error) => Fail::Request(anyhow::Error::from(error).context(format!("`{name}`"))),
                 Error::Model(error) => Fail::from(error),
             })?;
@@ -88,7 +93,7 @@ pub(crate) fn run(args: &Args) -> Done {
         }
         all.push(measured);
     }
-    args.output.finish(&report(&all, &plan, &args.output.bootstrap(seed)), folder)
+    args.output.finish(&report(&all, &options, &args.output.bootstrap(seed)), folder)
 }
 
 /// Everything that decides the measurements.

@@ -6,8 +6,8 @@ use crate::progress::Progress;
 use cofill::adas::DEFAULT_ALPHA;
 use cofill::{Denoiser, Layers, Proposal, SamplerSpec};
 use cofill_engine::{DEFAULT_MODEL, MODEL_NAMES, RunOptions};
-use cofill_eval::diagnose::report::{Folder, Report};
-use cofill_eval::diagnose::state::{Heads, Plan, Scope, State, Steps, states};
+use cofill_eval::diagnose::folder::{Diagnosis, Folder};
+use cofill_eval::diagnose::state::{Heads, Scope, State, StateOptions, Steps, states};
 use cofill_eval::diagnose::{Setting, deferral as deferred, intervention as intervened};
 use cofill_eval::open::{self, OpenTask, ResolvedRun};
 use cofill_eval::run::{Question, Settings};
@@ -110,31 +110,30 @@ pub(crate) fn intervention(args: &InterventionArgs) -> Done {
         ScopeArg::All => Scope::All,
     };
     let heads = if args.heads { Heads::Apart } else { Heads::Mean };
-    let plan = args.states.plan(scope, heads)?;
-    let (settings, folder) = args.states.gather("intervention", &plan, &args.output)?;
+    let options = args.states.options(scope, heads)?;
+    let (settings, folder) = args.states.gather("intervention", &options, &args.output)?;
     let mut report = intervened::report(&settings, &args.output.bootstrap(args.states.run.seed));
-    say_how(&mut report, &plan);
+    say_how(&mut report, &options);
     args.output.finish(&report, folder)
 }
 
 pub(crate) fn deferral(args: &DeferralArgs) -> Done {
-    let plan = args.states.plan(Scope::CoSelected, Heads::Mean)?;
-    let (settings, folder) = args.states.gather("deferral", &plan, &args.output)?;
+    let options = args.states.options(Scope::CoSelected, Heads::Mean)?;
+    let (settings, folder) = args.states.gather("deferral", &options, &args.output)?;
     let mut report = deferred::report(&settings, &args.output.bootstrap(args.states.run.seed));
-    say_how(&mut report, &plan);
+    say_how(&mut report, &options);
     args.output.finish(&report, folder)
 }
 
 /// Adds to tables what they do not say by themselves: of two runs, which is which.
-fn say_how(report: &mut Report, Plan { k, layers, scope, alpha, .. }: &Plan) {
+fn say_how(diagnosis: &mut Diagnosis, StateOptions { k, layers, scope, alpha, .. }: &StateOptions) {
     let scope = match scope {
         Scope::CoSelected => "the other co-selected positions",
         Scope::All => "all other masks",
     };
     let how =
         format!("Attention: layer {layers}, mean of its heads. Decode: Top-{k}. Compared: {scope}. alpha = {alpha}.");
-    report.latex.insert_str(0, &format!("% {how}\n"));
-    report.notes.push(how);
+    diagnosis.document.remark(&how);
 }
 
 /// Questions of one kind.
@@ -159,33 +158,33 @@ impl QuestionSet {
 }
 
 impl StateArgs {
-    fn plan(&self, scope: Scope, heads: Heads) -> Done<Plan> {
+    fn options(&self, scope: Scope, heads: Heads) -> Done<StateOptions> {
         if !(self.alpha.is_finite() && self.alpha >= 0.0) {
             return Err(Fail::request(format!("--alpha is {}, but must be 0 or more", self.alpha)));
         }
         refuse(&self.run)?;
         let steps = if self.steps.is_empty() { Steps::Spread } else { Steps::Given(self.steps.clone()) };
         let proposal = Proposal::greedy(); // that of the options needs to know how a model ends
-        Ok(Plan { k: self.k as usize, steps, layers: self.layer, scope, alpha: self.alpha, heads, proposal })
+        Ok(StateOptions { k: self.k as usize, steps, layers: self.layer, scope, alpha: self.alpha, heads, proposal })
     }
 
     /// Measures every task with every model.
-    fn gather(&self, name: &str, plan: &Plan, output: &OutputArgs) -> Done<(Vec<Setting>, Option<Folder>)> {
+    fn gather(&self, name: &str, options: &StateOptions, output: &OutputArgs) -> Done<(Vec<Setting>, Option<Folder>)> {
         let sets = self.question_sets()?;
         // Everything that can be wrong comes first: it must not end a run that has begun.
-        let most = sets.iter().map(|set| set.masks().div_ceil(plan.k)).max().unwrap_or(0);
-        if plan.steps.of(most).is_empty() {
+        let most = sets.iter().map(|set| set.masks().div_ceil(options.k)).max().unwrap_or(0);
+        if options.steps.of(most).is_empty() {
             return Err(Fail::request(format!(
                 "--steps {:?} are all behind the end: the longest decode has {most} steps; give smaller ones",
                 self.steps
             )));
         }
         let mut subjects = Subject::open_all(&self.models, &self.run, self.layer)?;
-        let mut folder = output.folder(name, self.run.seed, self.what(plan, &subjects)?)?;
+        let mut folder = output.folder(name, self.run.seed, self.what(options, &subjects)?)?;
         let mut settings = Vec::with_capacity(sets.len() * subjects.len());
         for set in &sets {
             for subject in &mut subjects {
-                let measured = self.measure(set, subject, plan, folder.as_mut())?;
+                let measured = self.measure(set, subject, options, folder.as_mut())?;
                 settings.push(Setting { task: set.name.clone(), model: subject.name.clone(), states: measured });
             }
         }
@@ -197,7 +196,7 @@ impl StateArgs {
         &self,
         set: &QuestionSet,
         Subject { name, engine }: &mut Subject,
-        plan: &Plan,
+        options: &StateOptions,
         mut folder: Option<&mut Folder>,
     ) -> Done<Vec<State>> {
         let settings = match &set.task {
@@ -207,13 +206,13 @@ impl StateArgs {
                 Settings { sampler: sampler(self.k)?, options: self.run.clone(), length: set.length, bos }
             }
         };
-        let plan = &Plan { proposal: self.run.proposal(engine.ends()), ..plan.clone() };
+        let options = &StateOptions { proposal: self.run.proposal(engine.ends()), ..options.clone() };
         let (model, codec) = engine.parts()?;
         let progress = Progress::measuring(set.questions.len(), format!("{} {name}", set.name));
         let mut all = Vec::new();
         for &(doc, ref question) in &set.questions {
             let canvas = question.canvas(&settings, model.mask_id(), codec).map_err(open::Error::from)?;
-            for state in states(model, canvas, doc, plan)? {
+            for state in states(model, canvas, doc, options)? {
                 if let Some(folder) = &mut folder {
                     let line = Line { task: &set.name, model: name, state: &state };
                     folder.line(&line).map_err(|error| Fail::Run(error.into()))?;
@@ -281,8 +280,8 @@ impl StateArgs {
     }
 
     /// Everything that decides the measurements.
-    fn what(&self, plan: &Plan, subjects: &[Subject]) -> Done<Map<String, Value>> {
-        let steps = match &plan.steps {
+    fn what(&self, options: &StateOptions, subjects: &[Subject]) -> Done<Map<String, Value>> {
+        let steps = match &options.steps {
             Steps::Spread => json!("spread"),
             Steps::Given(steps) => json!(steps),
         };
@@ -293,12 +292,12 @@ impl StateArgs {
             ("dtype", json!(self.run.dtype)),
             ("limit", json!(self.limit())),
             ("length", json!(self.run.length)),
-            ("k", json!(plan.k)),
+            ("k", json!(options.k)),
             ("steps", steps),
-            ("layer", json!(plan.layers.to_string())),
-            ("scope", json!(if plan.scope == Scope::All { "all" } else { "selected" })),
-            ("alpha", json!(plan.alpha)),
-            ("heads", json!(plan.heads == Heads::Apart)),
+            ("layer", json!(options.layers.to_string())),
+            ("scope", json!(if options.scope == Scope::All { "all" } else { "selected" })),
+            ("alpha", json!(options.alpha)),
+            ("heads", json!(options.heads == Heads::Apart)),
             ("attention_of_source", json!(self.run.attention_of_source)),
             ("split", json!(self.questions.split.name())),
             ("corpus_seed", json!(self.questions.corpus_seed)),

@@ -1,11 +1,12 @@
 //! The page of `cofill explain --html`: one file, no scripts, nothing fetched.
 //!
-//! Everything that comes from outside (prompt, model output, names) passes [`escape`]; a test puts markup into all of
+//! Everything that comes from outside (prompt, model output, names) passes [`escaped`]; a test puts markup into all of
 //! it.
 
 use super::{Ending, MASK, Story};
 use crate::show::{Spelling, count};
 use cofill_eval::diagnose::explain::{Deferred, Explained};
+use cofill_report::document::html::escaped;
 use std::fmt::Write;
 
 /// The whole page.
@@ -15,18 +16,18 @@ pub(super) fn page(story: &Story<'_>) -> String {
     let mut page = String::from("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
     page += "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n";
     let _ =
-        writeln!(page, "<title>cofill explain: {}</title>\n<style>{STYLE}</style>\n</head>\n<body>", escape(&sampler));
-    let _ = writeln!(page, "<h1>What <code>{}</code> deferred, and why</h1>", escape(&sampler));
+        writeln!(page, "<title>cofill explain: {}</title>\n<style>{STYLE}</style>\n</head>\n<body>", escaped(&sampler));
+    let _ = writeln!(page, "<h1>What <code>{}</code> deferred, and why</h1>", escaped(&sampler));
     let _ = writeln!(
         page,
         "<p>Model <code>{}</code>. At every step, <span class=\"late\">a deferred position</span> is one that \
          <code>{}</code> would have committed. It waits because it attends to <span class=\"new\">a position chosen just \
          now</span> that is itself unsure. What revealing that position did to it was measured: the model was asked \
          again with nothing else changed.</p>",
-        escape(story.engine.name()),
-        escape(&explanation.plain.to_string()),
+        escaped(story.engine.name()),
+        escaped(&explanation.plain.to_string()),
     );
-    let _ = writeln!(page, "<p>{}.</p>", escape(&story.summary()));
+    let _ = writeln!(page, "<p>{}.</p>", escaped(&story.summary()));
     page += "<div class=\"endings\">\n";
     ending(&mut page, &sampler, explanation.nfe, &story.with);
     ending(&mut page, &explanation.plain.to_string(), explanation.plain_nfe, &story.without);
@@ -46,13 +47,13 @@ pub(super) fn page(story: &Story<'_>) -> String {
 }
 
 fn ending(page: &mut String, sampler: &str, nfe: usize, ending: &Ending) {
-    let verdict = ending.verdict.as_ref().map_or_else(String::new, |verdict| format!(", {}", escape(verdict)));
+    let verdict = ending.verdict.as_ref().map_or_else(String::new, |verdict| format!(", {}", escaped(verdict)));
     let _ = writeln!(
         page,
         "<figure><figcaption><code>{}</code> ({}{verdict})</figcaption><pre>{}</pre></figure>",
-        escape(sampler),
+        escaped(sampler),
         count(nfe, "forward"),
-        escape(&ending.text),
+        escaped(&ending.text),
     );
 }
 
@@ -78,7 +79,7 @@ fn section(page: &mut String, story: &Story<'_>, explained: &Explained) {
             _ => ("given", story.piece(token), format!("position {position}, given")),
         };
         let gap = if story.spelling == Spelling::Words { " " } else { "" };
-        let _ = write!(page, "<span class=\"{class}\" title=\"{}\">{}</span>{gap}", escape(&title), escape(&text));
+        let _ = write!(page, "<span class=\"{class}\" title=\"{}\">{}</span>{gap}", escaped(&title), escaped(&text));
     }
     page.push_str("</div>\n");
     if !explained.deferred.is_empty() {
@@ -89,7 +90,7 @@ fn section(page: &mut String, story: &Story<'_>, explained: &Explained) {
             let commit = step.commits.iter().find(|commit| commit.position == *position)?;
             Some(format!(
                 "<b class=\"new\">{}</b> at {position} (c {:.3})",
-                escape(&story.piece(commit.token)),
+                escaped(&story.piece(commit.token)),
                 commit.confidence
             ))
         };
@@ -104,42 +105,23 @@ fn section(page: &mut String, story: &Story<'_>, explained: &Explained) {
 fn item(page: &mut String, story: &Story<'_>, deferred: &Deferred) {
     let Deferred { position, token, confidence, lost, reason, after, committed } = deferred;
     let end = committed.map_or_else(String::new, |end| {
-        format!(" Committed in step {} as <b>{}</b>.", end.step, escape(&story.piece(end.token)))
+        format!(" Committed in step {} as <b>{}</b>.", end.step, escaped(&story.piece(end.token)))
     });
     let _ = writeln!(
         page,
         "<li><b class=\"late\">{}</b> at {position} (c {confidence:.3}) attends {:.3} to <b class=\"new\">{}</b> at {} \
          (c {:.3}): its score lost {lost:.3}. Once that was revealed: <b>{}</b> (c {:.3}, {:+.3}), <b>KL {:.3}</b>.{end}\
          </li>",
-        escape(&story.piece(*token)),
+        escaped(&story.piece(*token)),
         reason.attention,
-        escape(&story.piece(reason.token)),
+        escaped(&story.piece(reason.token)),
         reason.position,
         reason.confidence,
-        escape(&story.piece(after.token)),
+        escaped(&story.piece(after.token)),
         after.confidence,
         after.confidence - confidence,
         after.kl,
     );
-}
-
-/// Text that a browser shows as it is, in content and in quoted attributes.
-fn escape(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#39;"),
-            // A page may hold tabs and line breaks, but no other control character.
-            '\t' | '\n' => safe.push(c),
-            c if c.is_control() => safe.push('\u{fffd}'),
-            c => safe.push(c),
-        }
-    }
-    safe
 }
 
 const STYLE: &str = "
@@ -157,14 +139,3 @@ h2 { font-size: 1.1rem; margin: .5rem 0; } small, footer { color: var(--dim); fo
 .endings { display: flex; gap: 1rem; flex-wrap: wrap; } figure { flex: 1 1 20rem; margin: 0; }
 pre { border: 1px solid var(--line); padding: .5rem; white-space: pre-wrap; overflow-wrap: anywhere; }
 ";
-
-#[cfg(test)]
-mod tests {
-    use super::escape;
-
-    #[test]
-    fn markup_is_shown_and_not_followed() {
-        assert_eq!(escape("<b a='1' c=\"2\">&amp;"), "&lt;b a=&#39;1&#39; c=&quot;2&quot;&gt;&amp;amp;");
-        assert_eq!(escape("a\u{0}\u{1b}b\nc"), "a\u{fffd}\u{fffd}b\nc");
-    }
-}

@@ -138,6 +138,25 @@ fn a_folder_gets_every_form() {
 }
 
 #[test]
+fn what_report_writes_report_reads() {
+    // Two samplers that are nearly called the same, ablations, a stranger, and a name that needs quotes.
+    let rows = "\"a \"\"b\"\", c\",fast,3,riddles,base,40,4,16\n\"a \"\"b\"\", c\",fast-dllm,3,riddles,base,10,2,16\n\
+                m,klass,\"0.7,1\",riddles,base,40,4,16\nm,peaks@wide,-,riddles,ad:20@layer=first,50,4,16\nm,WINO,high,riddles,base,30,2,16\n";
+    let (points, out) = (table("again", rows), scratch("report-again"));
+    std::fs::remove_dir_all(&out).ok();
+    run(&format!("report --points {points} --out {}", out.display())).is_fine();
+    let json = |points: &str| {
+        let mut report = run(&format!("report --points {points} --json")).is_fine().json();
+        report["points"].as_array_mut().unwrap().iter_mut().for_each(|point| point["source"] = json!(""));
+        report
+    };
+    let (first, second) = (json(&points), json(&format!("{}/points.csv", out.display())));
+    assert_eq!(first, second);
+    let rules: Vec<&Value> = first["points"].as_array().unwrap().iter().map(|point| &point["rule"]).collect();
+    assert_eq!(rules, ["fast", "fast-dllm", "klass", "peaks@wide", "WINO"]);
+}
+
+#[test]
 fn results_are_points_and_are_tested_in_pairs() {
     let dir = scratch("report-results");
     std::fs::remove_dir_all(&dir).ok();

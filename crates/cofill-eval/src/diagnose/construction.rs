@@ -13,16 +13,16 @@ use cofill_tasks::mini::draw::Draw;
 use cofill_tasks::mini::predicates::{GAP, HEAD, KINDS, Kind, N_PREDICATES};
 use cofill_tasks::mini::{Mini, Split};
 
-/// What is drawn.
+/// The kind of text that is drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Form {
     /// Three sums or products with two masks, in one predicate or in two: the paper's first diagnostic.
     Pair(Pair),
     /// All of E, n predicates, a share of the integers masked: the second.
     Share {
-        /// n.
+        /// n: predicates in a text.
         predicates: usize,
-        /// r, between 0 and 1.
+        /// r: the share of integers that is masked, between 0 and 1.
         ratio: f64,
     },
 }
@@ -30,18 +30,18 @@ pub enum Form {
 /// Where two masks stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pair {
-    /// In the same predicate.
+    /// Both in one predicate.
     Dependent,
-    /// In different ones.
+    /// One each in two predicates.
     Independent,
 }
 
 /// A text with masks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Construction {
-    /// With a gap for every mask.
+    /// The text with a gap for every mask.
     pub prompt: String,
-    /// What stood there, in order.
+    /// What stood in the gaps, in order.
     pub hidden: Vec<String>,
     /// The canvas; masks are `mask_id`.
     pub tokens: Vec<TokenId>,
@@ -57,7 +57,7 @@ pub enum Error {
     /// The tokenizer itself failed.
     #[error("{0}")]
     Text(String),
-    /// No luck.
+    /// In all draws some integer was more than one token.
     #[error(
         "none of {tries} predicates has only single-token integers for this tokenizer (the last was `{last}`); the \
          diagnostic masks one token per integer, so it cannot be run with this model"
@@ -68,15 +68,15 @@ pub enum Error {
         /// A predicate that was turned down.
         last: String,
     },
-    /// Nothing to compare.
+    /// Fewer than two masks make no pair.
     #[error(
-        "--ratio {ratio} of {predicates} predicates masks {masks} integers; at least 2 are needed, raise --ratio or \
-         --predicates"
+        "a share of {ratio} of the integers of {predicates} predicates masks {masks}; at least 2 are needed, raise the share or \
+         the number of predicates"
     )]
     TooFew {
-        /// r.
+        /// r: the share of integers that is masked.
         ratio: String,
-        /// n.
+        /// n: predicates in a text.
         predicates: usize,
         /// r · 4n, rounded.
         masks: usize,
@@ -269,7 +269,12 @@ mod tests {
     #[test]
     fn too_few_masks_are_refused() {
         let drawn = Construction::draw(Form::Share { predicates: 1, ratio: 0.25 }, 0, 0, MASK, &Plain);
-        assert!(drawn.unwrap_err().to_string().contains("--ratio 0.25 of 1 predicates masks 1 integers"));
+        assert!(
+            drawn
+                .unwrap_err()
+                .to_string()
+                .contains("a share of 0.25 of the integers of 1 predicates masks 1; at least 2")
+        );
     }
 
     /// Digits are tokens of their own, as in many vocabularies.

@@ -4,29 +4,30 @@
 //! is the deferred token d, the other its replacement r: exactly one of each in a state. Both are measured after i
 //! alone was revealed. If ADAS is right to wait, d changes more than r, and gains confidence.
 
-use super::report::{Report, Table, latex_text, signed, three, with_interval};
+use super::folder::{Diagnosis, signed, three, with_interval};
 use super::state::{Divergence, Effect, State};
 use super::{Setting, mean};
+use cofill_report::document::latex::{Float, Line, Tables, escaped};
+use cofill_report::document::{Document, NamedFigure, Table};
 use cofill_report::plot::{Axis, Figure, LOOKS, Mark, Panel, Row, Scale};
 use cofill_report::statistics::bootstrap::{Bootstrap, Estimate};
 use serde::Serialize;
 use serde_json::json;
-use std::fmt::Write;
 
 /// What became of deferred tokens and of their replacements.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
-    /// The tasks.
+    /// The tasks of these states.
     pub task: String,
-    /// The models.
+    /// The models of these states.
     pub model: String,
     /// States that were looked at.
     pub states: usize,
     /// Those in which confidence and ADAS differ.
     pub divergences: usize,
-    /// Of d.
+    /// What happened to deferred tokens, d.
     pub deferred: Option<Change>,
-    /// Of r.
+    /// What happened to their replacements, r.
     pub replacement: Option<Change>,
     /// Mean K_d − K_r, with its bootstrap interval over examples.
     pub kl_difference: Option<Estimate>,
@@ -37,9 +38,9 @@ pub struct Summary {
 /// The mean change of some tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Change {
-    /// Mean K.
+    /// The mean effect K, in nats.
     pub kl: f64,
-    /// Mean Δc.
+    /// The mean change of confidence, Δc.
     pub delta_confidence: f64,
     /// The share whose confidence rose.
     pub increased: f64,
@@ -90,7 +91,7 @@ impl Summary {
         }
     }
 
-    /// `.671 / .197`.
+    /// Both sides in one cell: `.671 / .197`.
     fn both(&self, text: impl Fn(Change) -> String) -> String {
         match (self.deferred, self.replacement) {
             (Some(deferred), Some(replacement)) => format!("{} / {}", text(deferred), text(replacement)),
@@ -108,7 +109,7 @@ impl Summary {
 }
 
 /// Everything about some settings: per model, overall, and per setting.
-pub fn report(settings: &[Setting], bootstrap: &Bootstrap) -> Report {
+pub fn report(settings: &[Setting], bootstrap: &Bootstrap) -> Diagnosis {
     let mut models: Vec<&str> = Vec::new();
     for setting in settings {
         if !models.contains(&setting.model.as_str()) {
@@ -129,19 +130,21 @@ pub fn report(settings: &[Setting], bootstrap: &Bootstrap) -> Report {
          confidence and ADAS have another second choice. d − r: paired, with a 95 % bootstrap interval over examples \
          ({resamples} resamples, seed {seed})."
     );
-    Report {
-        tables: vec![
-            table("What revealing did to deferred tokens and their replacements", &["model"], &per_model),
-            table("The same by task", &["task", "model"], &per_setting),
-        ],
-        notes: vec![note],
-        latex: latex(&per_model),
-        figures: figures(settings, &models),
+    let tables = vec![
+        table("What revealing did to deferred tokens and their replacements", &["model"], &per_model),
+        table("The same by task", &["task", "model"], &per_setting),
+    ];
+    Diagnosis {
+        document: Document {
+            blocks: Diagnosis::blocks(tables, vec![note]),
+            latex: latex(&per_model),
+            figures: vec![figure(settings, &models)],
+        },
         json: json!({ "models": &per_model, "settings": &per_setting, "bootstrap": bootstrap }),
     }
 }
 
-fn table(title: &str, words: &[&str], summaries: &[Summary]) -> Table {
+fn table(caption: &str, words: &[&str], summaries: &[Summary]) -> Table {
     let numbers = ["differ", "of states", "K", "mean Δc", "Δc > 0", "K: d − r [95 %]", "Δc: d − r [95 %]"];
     let row = |s: &Summary| {
         let name = if words.len() == 1 { vec![s.model.clone()] } else { vec![s.task.clone(), s.model.clone()] };
@@ -150,46 +153,32 @@ fn table(title: &str, words: &[&str], summaries: &[Summary]) -> Table {
         name.into_iter().chain(counts).chain(s.cells()).chain(differences).collect()
     };
     Table {
-        title: title.into(),
-        header: words.iter().chain(&numbers).map(|&word| word.into()).collect(),
+        caption: Some(caption.into()),
+        head: words.iter().chain(&numbers).map(|&word| word.into()).collect(),
         words: words.len(),
         rows: summaries.iter().map(row).collect(),
     }
 }
 
 /// The paper's table; its last row is bold.
-fn latex(summaries: &[Summary]) -> String {
-    let mut tex = String::from(HEAD);
+fn latex(summaries: &[Summary]) -> Tables {
+    let head = ["Model", "KL change", r"Mean \(\Delta c_j\)", "Confidence increased"];
+    let mut lines = vec![Line::cells(head), Line::Rule];
     for (i, summary) in summaries.iter().enumerate() {
-        let [kl, delta, increased] = summary.cells().map(|cell| latex_text(&cell.replace(" %", "%")));
-        let cells = [latex_text(&summary.model), kl, delta, increased];
-        let cells = match i + 1 == summaries.len() {
+        let [kl, delta, increased] = summary.cells().map(|cell| escaped(&cell.replace(" %", "%")));
+        let cells = [escaped(&summary.model), kl, delta, increased];
+        lines.push(Line::cells(match i + 1 == summaries.len() {
             true => cells.map(|cell| format!("\\textbf{{{cell}}}")),
             false => cells,
-        };
-        let _ = writeln!(tex, "{} \\\\", cells.join(" & "));
+        }));
     }
-    tex.push_str(END);
-    tex
+    let caption = "Change after receiving newly revealed context, reported as deferred token / ADAS replacement.";
+    let table = Float { place: 'h', ..Float::new(caption, "lccc", lines) };
+    Tables { preamble: Vec::new(), tables: vec![table] }
 }
 
-const HEAD: &str = r"\begin{table}[h]
-\caption{Change after receiving newly revealed context, reported as deferred token / ADAS replacement.}
-\centering
-\small
-\begin{tabular}{lccc}
-\toprule
-Model & KL change & Mean \(\Delta c_j\) & Confidence increased \\
-\midrule
-";
-
-const END: &str = r"\bottomrule
-\end{tabular}
-\end{table}
-";
-
 /// K of both, a panel for every model.
-fn figures(settings: &[Setting], models: &[&str]) -> Vec<(String, Figure)> {
+fn figure(settings: &[Setting], models: &[&str]) -> NamedFigure {
     let panel = |model: &&str| {
         let found: Vec<Divergence> = settings
             .iter()
@@ -213,12 +202,12 @@ fn figures(settings: &[Setting], models: &[&str]) -> Vec<(String, Figure)> {
         rows: vec![Row { title: String::new(), panels: models.iter().map(panel).collect() }],
         panel: (420, 460),
     };
-    vec![("deferral-boxes".into(), figure)]
+    NamedFigure { name: "deferral-boxes".into(), figure }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::state::{Plan, Scope, states};
+    use super::super::state::{Scope, StateOptions, states};
     use super::*;
     use cofill::toy::Toy;
     use cofill::{Canvas, Denoiser, TokenId};
@@ -234,8 +223,8 @@ mod tests {
         for doc in 0..sentences {
             let mut tokens: Vec<TokenId> = (0..6 * sentences).map(|i| [0, 4, 16, 8, 12, 20][i % 6]).collect();
             [0, 1, 3, 4].iter().for_each(|word| tokens[6 * doc + word] = mask);
-            let plan = Plan { k: 2, scope: Scope::CoSelected, ..Plan::default() };
-            found.extend(states(&mut toy, Canvas::new(tokens, mask), doc, &plan).unwrap());
+            let options = StateOptions { k: 2, scope: Scope::CoSelected, ..StateOptions::default() };
+            found.extend(states(&mut toy, Canvas::new(tokens, mask), doc, &options).unwrap());
         }
         let setting = Setting { task: "toy".into(), model: "toy".into(), states: found };
         let summary = Summary::of("toy", "toy", &[&setting], &Bootstrap { resamples: 200, seed: 0 });
@@ -278,9 +267,10 @@ mod tests {
         // Overall every state counts alike: (1 + 2 + 6) / 3, differences (.5 + 1.5 + 4) / 3.
         assert_eq!((&models[2]["model"], &models[2]["deferred"]["kl"]), (&json!("Overall"), &json!(3.0)));
         assert_eq!(models[2]["kl_difference"]["value"], json!(2.0));
-        assert!(report.latex.contains("a & 1.500 / .500 & +.050 / +.000 & 50.0\\% / 50.0\\% \\\\"), "{}", report.latex);
-        assert!(report.latex.contains("\\textbf{Overall} & \\textbf{3.000 / 1.000}"), "{}", report.latex);
-        assert!(report.figures[0].1.draw().is_ok());
+        let latex = report.document.latex.to_string();
+        assert!(latex.contains("a & 1.500 / .500 & +.050 / +.000 & 50.0\\% / 50.0\\% \\\\"), "{latex}");
+        assert!(latex.contains("\\textbf{Overall} & \\textbf{3.000 / 1.000}"), "{latex}");
+        assert!(report.document.figures[0].figure.draw().is_ok());
     }
 
     #[test]
@@ -288,6 +278,6 @@ mod tests {
         let setting = Setting { task: "t".into(), model: "m".into(), states: vec![state(0, None)] };
         let report = report(&[setting], &Bootstrap { resamples: 10, seed: 0 });
         assert!(report.markdown().contains("| m       |      0 |         1 |   — |"), "{}", report.markdown());
-        assert!(report.figures[0].1.draw().is_ok());
+        assert!(report.document.figures[0].figure.draw().is_ok());
     }
 }

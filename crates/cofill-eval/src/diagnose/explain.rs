@@ -17,13 +17,13 @@ use serde::Serialize;
 /// A decode with reasons.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Explanation {
-    /// With the discount.
+    /// The sampler with its discount.
     pub sampler: SamplerSpec,
-    /// Without.
+    /// The same sampler without discount.
     pub plain: SamplerSpec,
     /// The canvas at the start.
     pub start: Vec<TokenId>,
-    /// In order.
+    /// The steps, in the order of the decode.
     pub steps: Vec<Explained>,
     /// The canvas at the end.
     pub end: Vec<TokenId>,
@@ -33,7 +33,7 @@ pub struct Explanation {
     pub extra_forwards: usize,
     /// What the plain sampler makes of the same start.
     pub plain_end: Vec<TokenId>,
-    /// And its forwards.
+    /// Forwards of the decode without discount.
     pub plain_nfe: usize,
 }
 
@@ -42,7 +42,7 @@ pub struct Explanation {
 pub struct Explained {
     /// The canvas before it.
     pub before: Vec<TokenId>,
-    /// What was committed.
+    /// The step as a trace has it: what was committed.
     pub step: Step,
     /// Whom the plain sampler would have committed, and ADAS did not; in the plain sampler's order.
     pub deferred: Vec<Deferred>,
@@ -53,7 +53,7 @@ pub struct Explained {
 /// A position that waits, and why.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Deferred {
-    /// Who.
+    /// The position that waited.
     pub position: usize,
     /// What it would have written.
     pub token: TokenId,
@@ -61,7 +61,7 @@ pub struct Deferred {
     pub confidence: f64,
     /// What the discount took from it, of everybody together.
     pub lost: f64,
-    /// Who took most.
+    /// The chosen position that took most from its score.
     pub reason: Reason,
     /// What it says once the reason is revealed.
     pub after: After,
@@ -73,7 +73,7 @@ pub struct Deferred {
 /// The chosen position that took most from a deferred one.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Reason {
-    /// Who.
+    /// The position.
     pub position: usize,
     /// What was written there.
     pub token: TokenId,
@@ -99,9 +99,9 @@ pub struct After {
 /// The end of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Committed {
-    /// In which step.
+    /// The step in which it was committed.
     pub step: usize,
-    /// As what.
+    /// The token it became.
     pub token: TokenId,
 }
 
@@ -120,7 +120,8 @@ pub fn explain(
     let bad = |limit: &str| Error::BadSetting { what: "the sampler", limit: limit.into(), given: sampler.to_string() };
     let discount =
         sampler.discount().ok_or_else(|| bad("one with +ad, like topk:8+ad: without it nobody is deferred"))?;
-    if !MEMORYLESS.contains(&sampler.entry().name.as_str()) || sampler.to_string().contains("@random") {
+    let random = sampler.form().options().iter().any(|option| option.name == "random");
+    if random || !MEMORYLESS.contains(&sampler.entry().name.as_str()) {
         return Err(bad(
             "topk, fast, threshold or eb in any form, with +ad: others depend on earlier steps or on chance",
         ));

@@ -1,7 +1,8 @@
 //! Which layer or head is the best signal: the same number for every head of every layer.
 
-use super::report::{Table, three};
+use super::folder::three;
 use super::{Setting, mean, normal};
+use cofill_report::document::Table;
 use cofill_report::statistics::bootstrap::Estimate;
 use cofill_report::statistics::spearman::spearman;
 use serde::Serialize;
@@ -13,7 +14,7 @@ pub struct ByHead {
     pub what: String,
     /// The name of the number.
     pub number: String,
-    /// `[layer][head]`
+    /// The number of every head. `[layer][head]`
     pub heads: Vec<Vec<Option<f64>>>,
     /// Of the head mean. `[layer]`
     pub means: Vec<Option<f64>>,
@@ -24,11 +25,11 @@ pub struct ByHead {
 /// A head that stands out.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Best {
-    /// From 0.
+    /// The layer of the head, from 0.
     pub layer: usize,
-    /// From 0.
+    /// The head in its layer, from 0.
     pub head: usize,
-    /// Its number.
+    /// The number that is the largest.
     pub value: f64,
     /// Where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,8 +66,8 @@ impl ByHead {
             [layer.to_string()].into_iter().chain(numbers).collect()
         };
         Table {
-            title: format!("{} by layer and head: {}", self.number, self.what),
-            header: ["layer".to_owned()].into_iter().chain(header).chain(["mean".to_owned()]).collect(),
+            caption: Some(format!("{} by layer and head: {}", self.number, self.what)),
+            head: ["layer".to_owned()].into_iter().chain(header).chain(["mean".to_owned()]).collect(),
             words: 1,
             rows: self.heads.iter().enumerate().map(row).collect(),
         }

@@ -7,47 +7,48 @@
 //! A state in which A, c, s or K is the same for all of its pairs, or which has a single pair, ranks nothing. It is
 //! left out of every ρ̄_s, and counted. So all of a setting's ρ̄_s, and Gain, are of the same states.
 
+use super::folder::{Diagnosis, signed, three, with_interval};
 use super::heads;
-use super::report::{Report, Table, latex_text, signed, three, with_interval};
 use super::state::{Effect, State};
 use super::{Setting, mean, normal};
+use cofill_report::document::latex::{Float, Line, Tables, escaped};
+use cofill_report::document::{Document, NamedFigure, Table};
 use cofill_report::plot::{Axis, Dot, Figure, LOOKS, Look, Mark, Panel, Row, Scale};
 use cofill_report::statistics::bootstrap::{Bootstrap, Estimate};
 use cofill_report::statistics::spearman::spearman;
 use serde::Serialize;
 use serde_json::json;
-use std::fmt::Write;
 
 /// What a setting's states say.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
-    /// The task.
+    /// The task, as tables name it.
     pub task: String,
-    /// The model.
+    /// The model, as tables name it.
     pub model: String,
     /// Examples with a state.
     pub examples: usize,
-    /// Interventions.
+    /// How many interventions were made.
     pub states: usize,
     /// States that rank nothing and are left out of statewise means.
     pub excluded: usize,
-    /// Of all states.
+    /// Pairs of positions in all states.
     pub pairs: usize,
     /// ρ̄_s(A, K), with its normal interval over states.
     pub state_attention: Option<Estimate>,
-    /// ρ(A, K).
+    /// ρ(A, K): attention and effect, over all pairs.
     pub attention: Option<f64>,
-    /// ρ(u, K).
+    /// ρ(u, K): gated attention and effect, over all pairs.
     pub gated: Option<f64>,
-    /// ρ̄_s(c, K).
+    /// ρ̄_s(c, K): confidence and effect, within states.
     pub state_confidence: Option<f64>,
-    /// ρ̄_s(s, K).
+    /// ρ̄_s(s, K): ADAS's score and effect, within states.
     pub state_score: Option<f64>,
     /// Gain, with its bootstrap interval over examples.
     pub gain: Option<Estimate>,
-    /// Mean K.
+    /// The mean effect K, in nats.
     pub mean_kl: Option<f64>,
-    /// Mean Δc.
+    /// The mean change of confidence, Δc.
     pub mean_delta_confidence: Option<f64>,
 }
 
@@ -76,7 +77,7 @@ fn column(pairs: &[Effect], field: fn(&Effect) -> f64) -> Vec<f64> {
 }
 
 impl Summary {
-    /// Summarises a setting.
+    /// Summarises the states of a setting.
     pub fn of(setting: &Setting, bootstrap: &Bootstrap) -> Summary {
         let Setting { task, model, states } = setting;
         let pairs: Vec<Effect> = states.iter().flat_map(|state| state.pairs.iter().copied()).collect();
@@ -113,7 +114,7 @@ impl Summary {
 }
 
 /// Everything about some settings.
-pub fn report(settings: &[Setting], bootstrap: &Bootstrap) -> Report {
+pub fn report(settings: &[Setting], bootstrap: &Bootstrap) -> Diagnosis {
     let summaries: Vec<Summary> = settings.iter().map(|setting| Summary::of(setting, bootstrap)).collect();
     let by_head = heads::of_states(settings);
     let mut tables = vec![main_table(&summaries), interval_table(&summaries)];
@@ -131,11 +132,12 @@ pub fn report(settings: &[Setting], bootstrap: &Bootstrap) -> Report {
          normal over states, and a paired bootstrap over examples for Gain ({resamples} resamples, seed {seed})."
     )];
     notes.extend(by_head.iter().filter_map(heads::ByHead::best_line));
-    Report { tables, notes, latex: latex(&summaries), figures: figures(settings), json }
+    let blocks = Diagnosis::blocks(tables, notes);
+    Diagnosis { document: Document { blocks, latex: latex(&summaries), figures: vec![figure(settings)] }, json }
 }
 
 fn main_table(summaries: &[Summary]) -> Table {
-    let header = [
+    let head = [
         "task",
         "model",
         "states",
@@ -164,15 +166,15 @@ fn main_table(summaries: &[Summary]) -> Table {
         ]
     };
     Table {
-        title: "Dependency diagnostic: does attention tell what revealing a position does to another?".into(),
-        header: header.map(String::from).to_vec(),
+        caption: Some("Dependency diagnostic: does attention tell what revealing a position does to another?".into()),
+        head: head.map(String::from).to_vec(),
         words: 2,
         rows: summaries.iter().map(row).collect(),
     }
 }
 
 fn interval_table(summaries: &[Summary]) -> Table {
-    let header = ["task", "model", "examples", "ρ̄_s(A, K) [95 %]", "Gain [95 %]", "mean K", "mean Δc"];
+    let head = ["task", "model", "examples", "ρ̄_s(A, K) [95 %]", "Gain [95 %]", "mean K", "mean Δc"];
     let row = |s: &Summary| {
         vec![
             s.task.clone(),
@@ -185,77 +187,61 @@ fn interval_table(summaries: &[Summary]) -> Table {
         ]
     };
     Table {
-        title: "The same with intervals".into(),
-        header: header.map(String::from).to_vec(),
+        caption: Some("The same with intervals".into()),
+        head: head.map(String::from).to_vec(),
         words: 2,
         rows: summaries.iter().map(row).collect(),
     }
 }
 
 /// Tables "real-dependency-main" and "real-dependency-intervals" in the paper's layout.
-fn latex(summaries: &[Summary]) -> String {
-    let mut tex = String::from(MAIN);
+fn latex(summaries: &[Summary]) -> Tables {
+    let mut main = vec![Line::cells(MAIN_HEAD)];
+    let mut intervals = vec![Line::cells(INTERVALS_HEAD), Line::Rule];
     for task in summaries.chunk_by(|a, b| a.task == b.task) {
-        tex.push_str("\\midrule\n");
+        main.push(Line::Rule);
         for (i, s) in task.iter().enumerate() {
-            let name = if i == 0 { latex_text(&s.task) } else { String::new() };
-            let gain = signed(s.gain.map(|estimate| estimate.value));
+            let task = if i == 0 { escaped(&s.task) } else { String::new() };
+            let gain = escaped(&signed(s.gain.map(|estimate| estimate.value)));
             // Bold as in the paper: where the whole interval is above 0.
             let sure = s.gain.is_some_and(|estimate| estimate.interval.low > 0.0);
             let gain = if sure { format!("\\textbf{{{gain}}}") } else { gain };
-            let numbers = [s.state_attention.map(|e| e.value), s.attention, s.gated, s.state_confidence, s.state_score]
-                .map(three);
-            let row = format!("{name} & {} & {} & {gain} \\\\", latex_text(&s.model), numbers.join(" & "));
-            let _ = writeln!(tex, "{}", row.replace('—', "--"));
+            let numbers = [s.state_attention.map(|e| e.value), s.attention, s.gated, s.state_confidence, s.state_score];
+            let numbers = numbers.map(|number| escaped(&three(number)));
+            let names = [task.clone(), escaped(&s.model)];
+            main.push(Line::cells(names.clone().into_iter().chain(numbers).chain([gain])));
+            let cells = [with_interval(s.state_attention), with_interval(s.gain)].map(|cell| escaped(&cell));
+            intervals.push(Line::cells(names.into_iter().chain(cells)));
         }
     }
-    tex.push_str(END);
-    tex.push_str(INTERVALS);
-    for task in summaries.chunk_by(|a, b| a.task == b.task) {
-        for (i, s) in task.iter().enumerate() {
-            let name = if i == 0 { latex_text(&s.task) } else { String::new() };
-            let (attention, gain) = (with_interval(s.state_attention), with_interval(s.gain));
-            let row = format!("{name} & {} & {attention} & {gain} \\\\", latex_text(&s.model));
-            let _ = writeln!(tex, "{}", row.replace('—', "--"));
-        }
-    }
-    tex.push_str(END);
-    tex
+    let main = Float { place: 'h', column_space: Some("3.2pt"), ..Float::new(MAIN, "llrrrrrr", main) };
+    let intervals = Float { place: 'h', column_space: Some("5pt"), ..Float::new(INTERVALS, "llcc", intervals) };
+    Tables { preamble: Vec::new(), tables: vec![main, intervals] }
 }
 
-const MAIN: &str = r"\begin{table}[h]
-\caption{Real-data dependency diagnostic. \(\bar\rho_s\) is the mean statewise Spearman correlation and \(\rho\)
+const MAIN: &str = r"Real-data dependency diagnostic. \(\bar\rho_s\) is the mean statewise Spearman correlation and \(\rho\)
 correlates all pairs. Positive Gain means the ADAS score is more negatively associated with intervention KL than
-confidence alone.}
-\centering
-\small
-\setlength{\tabcolsep}{3.2pt}
-\begin{tabular}{llrrrrrr}
-\toprule
-Task & Model & $\bar\rho_s(A_{ji},K_j)$ & $\rho(A_{ji},K_j)$ & $\rho(u_{ji},K_j)$ & $\bar\rho_s(c_j^0,K_j)$ &
-$\bar\rho_s(s_j,K_j)$ & Gain \\
-";
+confidence alone.";
 
-const INTERVALS: &str = r"
-\begin{table}[h]
-\caption{Statewise intervention results with uncertainty intervals. Gain is
-\(\bar\rho_s(c_j^0,K_j)-\bar\rho_s(s_j,K_j)\). Gain intervals use a paired bootstrap over examples.}
-\centering
-\small
-\setlength{\tabcolsep}{5pt}
-\begin{tabular}{llcc}
-\toprule
-Task & Model & \(\bar\rho_s(A_{ji},K_j)\) [95\% interval] & Gain [95\% interval] \\
-\midrule
-";
+const MAIN_HEAD: [&str; 8] = [
+    "Task",
+    "Model",
+    r"$\bar\rho_s(A_{ji},K_j)$",
+    r"$\rho(A_{ji},K_j)$",
+    r"$\rho(u_{ji},K_j)$",
+    r"$\bar\rho_s(c_j^0,K_j)$",
+    r"$\bar\rho_s(s_j,K_j)$",
+    "Gain",
+];
 
-const END: &str = r"\bottomrule
-\end{tabular}
-\end{table}
-";
+const INTERVALS: &str = r"Statewise intervention results with uncertainty intervals. Gain is
+\(\bar\rho_s(c_j^0,K_j)-\bar\rho_s(s_j,K_j)\). Gain intervals use a paired bootstrap over examples.";
+
+const INTERVALS_HEAD: [&str; 4] =
+    ["Task", "Model", r"\(\bar\rho_s(A_{ji},K_j)\) [95\% interval]", r"Gain [95\% interval]"];
 
 /// u against K, a panel for every setting; a row for every task.
-fn figures(settings: &[Setting]) -> Vec<(String, Figure)> {
+fn figure(settings: &[Setting]) -> NamedFigure {
     let rows = settings.chunk_by(|a, b| a.task == b.task).map(|task| {
         let panels = task.iter().map(scatter).collect();
         Row { title: task.first().map(|setting| setting.task.clone()).unwrap_or_default(), panels }
@@ -265,7 +251,7 @@ fn figures(settings: &[Setting]) -> Vec<(String, Figure)> {
         rows: rows.collect(),
         panel: (520, 420),
     };
-    vec![("intervention-scatter".into(), figure)]
+    NamedFigure { name: "intervention-scatter".into(), figure }
 }
 
 /// Both axes are powers of ten; what is below [`FLOOR`] is drawn on it.
@@ -296,7 +282,7 @@ const FLOOR: f64 = 1e-12;
 
 #[cfg(test)]
 mod tests {
-    use super::super::state::{Plan, Scope, states};
+    use super::super::state::{Scope, StateOptions, states};
     use super::*;
     use cofill::toy::Toy;
     use cofill::{Attention, Canvas, Denoiser, Prediction, Query, TokenId};
@@ -332,14 +318,14 @@ mod tests {
         let mut model = Seeing { toy: Toy::phrases(6 * sentences), seen };
         let mask = model.mask_id();
         let whole: Vec<TokenId> = (0..6 * sentences).map(|i| [0, 4, 16, 8, 12, 20][i % 6]).collect();
-        let plan = Plan { scope: Scope::All, ..Plan::default() };
+        let options = StateOptions { scope: Scope::All, ..StateOptions::default() };
         let mut all = Vec::new();
         for doc in 0..sentences {
             let mut tokens = whole.clone();
             for sentence in [doc, (doc + 1) % sentences] {
                 [0, 1, 3, 4].iter().for_each(|word| tokens[6 * sentence + word] = mask);
             }
-            all.extend(states(&mut model, Canvas::new(tokens, mask), doc, &plan).unwrap());
+            all.extend(states(&mut model, Canvas::new(tokens, mask), doc, &options).unwrap());
         }
         let setting = Setting { task: "toy".into(), model: "toy".into(), states: all };
         Summary::of(&setting, &Bootstrap { resamples: 500, seed: 1 })
@@ -412,12 +398,9 @@ mod tests {
         let setting = Setting { task: "a_b".into(), model: "m".into(), states };
         let report = report(&[setting], &Bootstrap { resamples: 10, seed: 3 });
         assert!(report.markdown().contains("1 of 2 states rank nothing"));
-        assert!(
-            report.latex.contains("a\\_b & m & 1.000 & 1.000 & 1.000 & -1.000 & -1.000 & +.000 \\\\"),
-            "{}",
-            report.latex
-        );
+        let latex = report.document.latex.to_string();
+        assert!(latex.contains("a\\_b & m & 1.000 & 1.000 & 1.000 & -1.000 & -1.000 & +.000 \\\\"), "{latex}");
         assert_eq!(report.json["settings"][0]["excluded"], 1);
-        assert!(report.figures[0].1.draw().unwrap().svg.contains("K, nats"));
+        assert!(report.document.figures[0].figure.draw().unwrap().svg.contains("K, nats"));
     }
 }

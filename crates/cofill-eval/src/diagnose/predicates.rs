@@ -6,53 +6,54 @@
 
 use super::ask;
 use super::construction::{self, Construction, Form, Pair};
+use super::folder::{Diagnosis, three};
 use super::heads::ByHead;
 use super::mean;
-use super::report::{Report, Table, latex_text};
 use super::state::Heads;
 use crate::run::Codec;
 use cofill::{Denoiser, Layers, Proposal, Query, TokenId};
+use cofill_report::document::latex::{Float, Line, Rules, Tables, escaped};
+use cofill_report::document::{Document, NamedFigure, Table};
 use cofill_report::plot::{Axis, Figure, LOOKS, Mark, Panel, Row, Scale};
 use cofill_report::statistics::bootstrap::{Bootstrap, Estimate};
 use cofill_report::statistics::spearman::ranks;
 use cofill_tasks::mini::Mini;
 use serde::Serialize;
 use serde_json::json;
-use std::fmt::Write;
 
 /// What is drawn, and whose attention is read.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Plan {
+pub struct PredicateOptions {
     /// Texts of each form.
     pub examples: usize,
-    /// n of the second diagnostic.
+    /// n: predicates in a text of the second diagnostic.
     pub predicates: usize,
-    /// r of the second diagnostic.
+    /// r: the share of its integers that is masked.
     pub ratio: f64,
-    /// Of the draws.
+    /// The seed of the draws.
     pub seed: u64,
-    /// Whose attention.
+    /// The layers whose attention is read.
     pub layers: Layers,
     /// Also by head; one more forward for every text.
     pub heads: Heads,
-    /// Stands before every text.
+    /// The beginning-of-text token, if every text begins with one.
     pub bos: Option<TokenId>,
 }
 
-impl Default for Plan {
-    fn default() -> Plan {
+impl Default for PredicateOptions {
+    fn default() -> PredicateOptions {
         let (layers, heads, bos) = (Layers::Last, Heads::Mean, None);
-        Plan { examples: 200, predicates: 5, ratio: 0.5, seed: 0, layers, heads, bos }
+        PredicateOptions { examples: 200, predicates: 5, ratio: 0.5, seed: 0, layers, heads, bos }
     }
 }
 
-/// What can go wrong.
+/// Why a text cannot be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No such text.
+    /// No text fits the tokenizer.
     #[error(transparent)]
     Construction(#[from] construction::Error),
-    /// The model.
+    /// The model could not be asked.
     #[error(transparent)]
     Model(#[from] cofill::Error),
 }
@@ -62,18 +63,18 @@ pub enum Error {
 pub struct Filled {
     /// Whether they depend on each other.
     pub dependent: bool,
-    /// With gaps.
+    /// The text with its gaps.
     pub prompt: String,
     /// What was put into them.
     pub answers: Vec<String>,
-    /// Whether everything holds.
+    /// Whether every predicate of the text holds.
     pub right: bool,
 }
 
 /// The attention between two masks of one text.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Between {
-    /// Which text.
+    /// The number of the text.
     pub example: usize,
     /// Whether they depend on each other.
     pub dependent: bool,
@@ -87,16 +88,16 @@ pub struct Between {
 /// What one model said.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
-    /// As tables name it.
+    /// The model, as tables name it.
     pub model: String,
-    /// The first diagnostic.
+    /// What was put into two masks: the first diagnostic.
     pub filled: Vec<Filled>,
-    /// The second.
+    /// The attention between pairs of masks: the second.
     pub between: Vec<Between>,
 }
 
 impl Measured {
-    /// Nothing yet.
+    /// A model that has not been asked anything yet.
     pub fn new(model: &str) -> Measured {
         Measured { model: model.into(), filled: Vec::new(), between: Vec::new() }
     }
@@ -107,13 +108,13 @@ impl Measured {
         denoiser: &mut dyn Denoiser,
         codec: &dyn Codec,
         index: usize,
-        plan: &Plan,
+        options: &PredicateOptions,
     ) -> Result<(&[Filled], &[Between]), Error> {
         let (filled, between) = (self.filled.len(), self.between.len());
         for pair in [Pair::Dependent, Pair::Independent] {
-            self.filled.push(fill(denoiser, codec, pair, index, plan)?);
+            self.filled.push(fill(denoiser, codec, pair, index, options)?);
         }
-        self.between.extend(attend(denoiser, codec, index, plan)?);
+        self.between.extend(attend(denoiser, codec, index, options)?);
         Ok((&self.filled[filled..], &self.between[between..]))
     }
 }
@@ -124,10 +125,10 @@ fn draw(
     codec: &dyn Codec,
     form: Form,
     index: usize,
-    plan: &Plan,
+    options: &PredicateOptions,
 ) -> Result<Construction, Error> {
-    let mut drawn = Construction::draw(form, plan.seed, index as u64, denoiser.mask_id(), codec)?;
-    if let Some(bos) = plan.bos {
+    let mut drawn = Construction::draw(form, options.seed, index as u64, denoiser.mask_id(), codec)?;
+    if let Some(bos) = options.bos {
         drawn.tokens.insert(0, bos);
         drawn.masks.iter_mut().for_each(|at| *at += 1);
     }
@@ -139,9 +140,9 @@ fn fill(
     codec: &dyn Codec,
     pair: Pair,
     index: usize,
-    plan: &Plan,
+    options: &PredicateOptions,
 ) -> Result<Filled, Error> {
-    let drawn = draw(denoiser, codec, Form::Pair(pair), index, plan)?;
+    let drawn = draw(denoiser, codec, Form::Pair(pair), index, options)?;
     let prediction = ask(denoiser, Query::new(&drawn.tokens, &drawn.masks, &Proposal::greedy()))?;
     let text = |row: &cofill::RowStats| codec.decode(&[row.token]).map_err(construction::Error::Text);
     let answers = prediction.rows.iter().map(text).collect::<Result<Vec<_>, _>>()?;
@@ -150,14 +151,19 @@ fn fill(
     Ok(Filled { dependent: pair == Pair::Dependent, prompt: drawn.prompt, answers, right })
 }
 
-fn attend(denoiser: &mut dyn Denoiser, codec: &dyn Codec, example: usize, plan: &Plan) -> Result<Vec<Between>, Error> {
-    let form = Form::Share { predicates: plan.predicates, ratio: plan.ratio };
-    let drawn = draw(denoiser, codec, form, example, plan)?;
+fn attend(
+    denoiser: &mut dyn Denoiser,
+    codec: &dyn Codec,
+    example: usize,
+    options: &PredicateOptions,
+) -> Result<Vec<Between>, Error> {
+    let form = Form::Share { predicates: options.predicates, ratio: options.ratio };
+    let drawn = draw(denoiser, codec, form, example, options)?;
     let proposal = Proposal::greedy();
     let query = Query::new(&drawn.tokens, &drawn.masks, &proposal);
     let missing = || cofill::Error::Contract { who: "denoiser", problem: "it has no heads".into() };
-    let attention = ask(denoiser, query.attention(plan.layers))?.attention.ok_or_else(missing)?;
-    let apart = match plan.heads {
+    let attention = ask(denoiser, query.attention(options.layers))?.attention.ok_or_else(missing)?;
+    let apart = match options.heads {
         Heads::Mean => None,
         Heads::Apart => Some(denoiser.by_head(&query, &drawn.masks)?.ok_or_else(missing)?),
     };
@@ -178,7 +184,7 @@ fn attend(denoiser: &mut dyn Denoiser, codec: &dyn Codec, example: usize, plan: 
 /// What a model's measurements come to.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
-    /// As tables name it.
+    /// The model, as tables name it.
     pub model: String,
     /// Accuracy of two dependent masks filled at once.
     pub dependent_accuracy: Option<Estimate>,
@@ -186,13 +192,13 @@ pub struct Summary {
     pub independent_accuracy: Option<Estimate>,
     /// Mean attention between dependent masks; intervals are over texts.
     pub dependent_attention: Option<Estimate>,
-    /// Between independent ones.
+    /// Mean attention between independent ones.
     pub independent_attention: Option<Estimate>,
     /// The probability that a dependent pair attends more than an independent one; .5 says nothing.
     pub auc: Option<f64>,
-    /// Pairs of masks.
+    /// Pairs of masks that depend on each other.
     pub dependent_pairs: usize,
-    /// Pairs of masks.
+    /// Pairs of masks that do not.
     pub independent_pairs: usize,
 }
 
@@ -245,10 +251,10 @@ fn auc(pairs: &[Between], value: impl Fn(&Between) -> f64) -> Option<f64> {
 }
 
 /// Everything about some models.
-pub fn report(all: &[Measured], plan: &Plan, bootstrap: &Bootstrap) -> Report {
+pub fn report(all: &[Measured], options: &PredicateOptions, bootstrap: &Bootstrap) -> Diagnosis {
     let summaries: Vec<Summary> = all.iter().map(|measured| Summary::of(measured, bootstrap)).collect();
     let by_head: Vec<ByHead> = all.iter().filter_map(of_heads).collect();
-    let mut tables = vec![accuracy_table(&summaries, plan), attention_table(&summaries, plan)];
+    let mut tables = vec![accuracy_table(&summaries, options), attention_table(&summaries, options)];
     tables.extend(by_head.iter().map(ByHead::table));
     let Bootstrap { resamples, seed } = bootstrap;
     let mut notes = vec![format!(
@@ -261,7 +267,8 @@ pub fn report(all: &[Measured], plan: &Plan, bootstrap: &Bootstrap) -> Report {
     if !by_head.is_empty() {
         json["heads"] = json!(by_head);
     }
-    Report { tables, notes, latex: latex(&summaries), figures: figures(all), json }
+    let blocks = Diagnosis::blocks(tables, notes);
+    Diagnosis { document: Document { blocks, latex: latex(&summaries), figures: vec![figure(all)] }, json }
 }
 
 fn of_heads(measured: &Measured) -> Option<ByHead> {
@@ -276,7 +283,7 @@ fn of_heads(measured: &Measured) -> Option<ByHead> {
     }))
 }
 
-fn accuracy_table(summaries: &[Summary], plan: &Plan) -> Table {
+fn accuracy_table(summaries: &[Summary], options: &PredicateOptions) -> Table {
     let percent = |estimate: Option<Estimate>| {
         let text = |Estimate { value, interval }: Estimate| {
             format!("{:.1} % [{:.1}, {:.1}]", 100.0 * value, 100.0 * interval.low, 100.0 * interval.high)
@@ -285,17 +292,17 @@ fn accuracy_table(summaries: &[Summary], plan: &Plan) -> Table {
     };
     let row = |s: &Summary| vec![s.model.clone(), percent(s.independent_accuracy), percent(s.dependent_accuracy)];
     Table {
-        title: format!(
+        caption: Some(format!(
             "Two masks filled in one forward: {} texts of three sums or products for each column",
-            plan.examples
-        ),
-        header: ["model", "independent pairs", "dependent pairs"].map(String::from).to_vec(),
+            options.examples
+        )),
+        head: ["model", "independent pairs", "dependent pairs"].map(String::from).to_vec(),
         words: 1,
         rows: summaries.iter().map(row).collect(),
     }
 }
 
-fn attention_table(summaries: &[Summary], plan: &Plan) -> Table {
+fn attention_table(summaries: &[Summary], options: &PredicateOptions) -> Table {
     let number = |estimate: Option<Estimate>| {
         let text =
             |Estimate { value, interval }: Estimate| format!("{value:.6} [{:.6}, {:.6}]", interval.low, interval.high);
@@ -308,71 +315,50 @@ fn attention_table(summaries: &[Summary], plan: &Plan) -> Table {
             number(s.dependent_attention),
             number(s.independent_attention),
             ratio.map_or_else(|| "—".into(), |ratio| format!("{ratio:.2}")),
-            super::report::three(s.auc),
+            three(s.auc),
             format!("{} / {}", s.dependent_pairs, s.independent_pairs),
         ]
     };
-    let title = format!(
+    let caption = format!(
         "Attention between masks (layer {}): {} texts of {} predicates, {} of the integers masked",
-        plan.layers, plan.examples, plan.predicates, plan.ratio
+        options.layers, options.examples, options.predicates, options.ratio
     );
-    let header = ["model", "Dep. Attn.", "Non-Dep. Attn.", "ratio", "AUC", "pairs"];
-    Table { title, header: header.map(String::from).to_vec(), words: 1, rows: summaries.iter().map(row).collect() }
+    let head = ["model", "Dep. Attn.", "Non-Dep. Attn.", "ratio", "AUC", "pairs"];
+    let rows = summaries.iter().map(row).collect();
+    Table { caption: Some(caption), head: head.map(String::from).to_vec(), words: 1, rows }
 }
 
 /// Table "toy_attention_dependency_shared_k1_compact" in the paper's layout, and the accuracies, which the paper has in
 /// its text.
-fn latex(summaries: &[Summary]) -> String {
-    let mut tex = String::from(ATTENTION);
+fn latex(summaries: &[Summary]) -> Tables {
     let six = |estimate: Option<Estimate>| estimate.map_or_else(|| "--".into(), |e| format!("{:.6}", e.value));
-    for s in summaries {
-        let (dependent, independent) = (six(s.dependent_attention), six(s.independent_attention));
-        let _ = writeln!(tex, "{} & {dependent} & {independent} \\\\", latex_text(&s.model));
-    }
-    tex.push_str(END);
-    tex.push_str(ACCURACY);
     let percent =
         |estimate: Option<Estimate>| estimate.map_or_else(|| "--".into(), |e| format!("{:.1}\\%", 100.0 * e.value));
-    for s in summaries {
-        let (independent, dependent) = (percent(s.independent_accuracy), percent(s.dependent_accuracy));
-        let _ = writeln!(tex, "{} & {independent} & {dependent} \\\\", latex_text(&s.model));
-    }
-    tex.push_str(END);
-    tex
+    let attention = |s: &Summary| [escaped(&s.model), six(s.dependent_attention), six(s.independent_attention)];
+    let accuracy = |s: &Summary| [escaped(&s.model), percent(s.independent_accuracy), percent(s.dependent_accuracy)];
+    let table = |caption: &str, head: [&str; 3], row: &dyn Fn(&Summary) -> [String; 3]| {
+        let rows = summaries.iter().map(|summary| Line::cells(row(summary)));
+        let lines = [Line::cells(head), Line::Rule].into_iter().chain(rows).collect();
+        Float { place: 'h', rules: Rules::Plain, ..Float::new(caption, "lcc", lines) }
+    };
+    let tables = vec![
+        table(ATTENTION, ["Model", "Dep. Attn.", "Non-Dep. Attn."], &attention),
+        table(ACCURACY, ["Model", "Independent pairs", "Dependent pairs"], &accuracy),
+    ];
+    Tables { preamble: Vec::new(), tables }
 }
 
-const ATTENTION: &str = r"\begin{table}[h]
-\centering
-\small
-\caption{
+const ATTENTION: &str = "
 Attention-dependency relationship on the shared toy dataset.
 Reported values are mean pairwise attention for dependent and non-dependent masked pairs aggregated as mean of attention
 heads.
-}
-\begin{tabular}{lcc}
-\hline
-Model & Dep. Attn. & Non-Dep. Attn. \\
-\hline
 ";
 
-const ACCURACY: &str = r"
-\begin{table}[h]
-\centering
-\small
-\caption{Accuracy of two masked literals predicted in one forward pass, under constraint-satisfaction scoring.}
-\begin{tabular}{lcc}
-\hline
-Model & Independent pairs & Dependent pairs \\
-\hline
-";
-
-const END: &str = r"\hline
-\end{tabular}
-\end{table}
-";
+const ACCURACY: &str =
+    "Accuracy of two masked literals predicted in one forward pass, under constraint-satisfaction scoring.";
 
 /// The paper's box plot, a panel for every model.
-fn figures(all: &[Measured]) -> Vec<(String, Figure)> {
+fn figure(all: &[Measured]) -> NamedFigure {
     let panel = |measured: &Measured| {
         let values = |dependent: bool| {
             let of = measured.between.iter().filter(|pair| pair.dependent == dependent);
@@ -394,7 +380,7 @@ fn figures(all: &[Measured]) -> Vec<(String, Figure)> {
         rows: vec![Row { title: String::new(), panels: all.iter().map(panel).collect() }],
         panel: (420, 460),
     };
-    vec![("predicates-boxes".into(), figure)]
+    NamedFigure { name: "predicates-boxes".into(), figure }
 }
 
 #[cfg(test)]
@@ -449,16 +435,16 @@ mod tests {
         }
     }
 
-    fn measure(plan: &Plan) -> Result<Measured, Error> {
+    fn measure(options: &PredicateOptions) -> Result<Measured, Error> {
         let mut measured = Measured::new("clerk");
-        (0..plan.examples).try_for_each(|index| measured.add(&mut Clerk, &Plain, index, plan).map(drop))?;
+        (0..options.examples).try_for_each(|index| measured.add(&mut Clerk, &Plain, index, options).map(drop))?;
         Ok(measured)
     }
 
     #[test]
     fn one_forward_suffices_for_independent_masks_only() {
-        let plan = Plan { examples: 60, predicates: 6, ..Plan::default() };
-        let measured = measure(&plan).unwrap();
+        let options = PredicateOptions { examples: 60, predicates: 6, ..PredicateOptions::default() };
+        let measured = measure(&options).unwrap();
         let summary = Summary::of(&measured, &Bootstrap { resamples: 100, seed: 0 });
         assert_eq!(summary.independent_accuracy.unwrap().value, 1.0);
         assert!(summary.dependent_accuracy.unwrap().value < 0.3, "{summary:?}");
@@ -467,16 +453,17 @@ mod tests {
         assert_eq!(summary.auc, Some(1.0));
         // 12 masks are 66 pairs a text.
         assert_eq!(summary.dependent_pairs + summary.independent_pairs, 60 * 66);
-        let report = report(&[measured], &plan, &Bootstrap { resamples: 100, seed: 0 });
-        assert!(report.latex.contains("clerk & 0.200000 & 0.010000 \\\\"), "{}", report.latex);
+        let report = report(&[measured], &options, &Bootstrap { resamples: 100, seed: 0 });
+        let latex = report.document.latex.to_string();
+        assert!(latex.contains("clerk & 0.200000 & 0.010000 \\\\"), "{latex}");
         assert!(report.markdown().contains("60 texts of 6 predicates, 0.5 of the integers masked"));
-        assert!(report.figures[0].1.draw().unwrap().svg.contains("non-dependent"));
+        assert!(report.document.figures[0].figure.draw().unwrap().svg.contains("non-dependent"));
     }
 
     #[test]
     fn what_stands_before_every_text_moves_the_masks() {
-        let plan = Plan { bos: Some(7), ..Plan::default() };
-        let drawn = draw(&Clerk, &Plain, Form::Pair(Pair::Dependent), 0, &plan).unwrap();
+        let options = PredicateOptions { bos: Some(7), ..PredicateOptions::default() };
+        let drawn = draw(&Clerk, &Plain, Form::Pair(Pair::Dependent), 0, &options).unwrap();
         assert_eq!(drawn.tokens[0], 7);
         assert!(drawn.masks.iter().all(|&at| drawn.tokens[at] == MASK));
     }
@@ -492,8 +479,8 @@ mod tests {
 
     #[test]
     fn a_model_without_heads_says_so() {
-        let plan = Plan { examples: 1, heads: Heads::Apart, ..Plan::default() };
-        let error = measure(&plan).unwrap_err();
+        let options = PredicateOptions { examples: 1, heads: Heads::Apart, ..PredicateOptions::default() };
+        let error = measure(&options).unwrap_err();
         assert!(error.to_string().contains("it has no heads"), "{error}");
     }
 }

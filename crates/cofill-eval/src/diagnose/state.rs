@@ -21,16 +21,16 @@ use serde::Serialize;
 
 /// What is measured, and when.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Plan {
-    /// Of the Top-k decode; the paper takes 8.
+pub struct StateOptions {
+    /// k of the Top-k decode; the paper takes 8.
     pub k: usize,
-    /// At which of its steps.
+    /// The steps of the decode at which it is probed.
     pub steps: Steps,
-    /// Whose attention.
+    /// The layers whose attention is read.
     pub layers: Layers,
-    /// On whom.
+    /// The positions on which it is measured.
     pub scope: Scope,
-    /// α of s_j.
+    /// α: how strongly the score s_j is discounted.
     pub alpha: f64,
     /// Also by every head of every layer; one more forward a state.
     pub heads: Heads,
@@ -38,10 +38,10 @@ pub struct Plan {
     pub proposal: Proposal,
 }
 
-impl Default for Plan {
-    fn default() -> Plan {
+impl Default for StateOptions {
+    fn default() -> StateOptions {
         let (k, steps, layers) = (8, Steps::Spread, Layers::Last);
-        Plan {
+        StateOptions {
             k,
             steps,
             layers,
@@ -59,17 +59,17 @@ pub enum Scope {
     /// The other k − 1 that Top-k would commit with i.
     #[default]
     CoSelected,
-    /// Every other mask.
+    /// Every other masked position.
     All,
 }
 
 /// Whether heads are kept apart.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Heads {
-    /// Their mean only.
+    /// Only the mean over heads.
     #[default]
     Mean,
-    /// Each by itself too.
+    /// Every head by itself, too.
     Apart,
 }
 
@@ -100,14 +100,14 @@ impl Steps {
     }
 }
 
-/// One intervention.
+/// One intervention and what it did.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct State {
-    /// Which example.
+    /// The number of the example.
     pub doc: usize,
-    /// Which step of its decode.
+    /// The step of its decode, from 0.
     pub step: usize,
-    /// |M|.
+    /// |M|: how many positions were masked.
     pub n_masked: usize,
     /// i, the surest masked position.
     pub revealed: Revealed,
@@ -124,11 +124,11 @@ pub struct State {
 /// The position that is revealed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Revealed {
-    /// i.
+    /// i: the position that is revealed.
     pub position: usize,
-    /// Its likeliest token.
+    /// The likeliest token there, which is revealed.
     pub token: TokenId,
-    /// c_i before.
+    /// c_i: how sure the model was of it.
     pub confidence: f64,
     /// 1 − c_i, summed over the other tokens, so that it survives c near 1.
     pub uncertainty: f64,
@@ -137,23 +137,23 @@ pub struct Revealed {
 /// What revealing i did to j.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Effect {
-    /// j.
+    /// j: the position that is compared.
     pub position: usize,
     /// Its likeliest token before.
     pub token: TokenId,
-    /// And after.
+    /// Its likeliest token after.
     pub token_after: TokenId,
-    /// A_ji before.
+    /// A_ji: its attention to i before.
     pub attention: f64,
-    /// K_j.
+    /// K_j: the divergence of its distributions before and after.
     pub kl: f64,
-    /// c_j before.
+    /// c_j: its confidence before.
     pub confidence: f64,
-    /// Δc_j.
+    /// Δc_j: what its confidence gained.
     pub delta_confidence: f64,
-    /// u_ji.
+    /// u_ji: what ADAS believed revealing i would do.
     pub gated: f64,
-    /// s_j.
+    /// s_j: how ADAS ranks it, once i is chosen.
     pub score: f64,
 }
 
@@ -162,15 +162,15 @@ pub struct Effect {
 pub struct Divergence {
     /// Confidence's next choice, which ADAS passes over.
     pub deferred: Effect,
-    /// ADAS's next choice.
+    /// The next choice of ADAS.
     pub replacement: Effect,
 }
 
 /// Runs one decode and measures its probed states.
-pub fn states(denoiser: &mut dyn Denoiser, canvas: Canvas, doc: usize, plan: &Plan) -> Result<Vec<State>> {
-    let spec: SamplerSpec = format!("topk:{}", plan.k).parse()?;
-    let probed = plan.steps.of(canvas.n_masked().div_ceil(plan.k));
-    let mut decode = Decode::builder(canvas, spec.build()?).proposal(plan.proposal.clone()).begin()?;
+pub fn states(denoiser: &mut dyn Denoiser, canvas: Canvas, doc: usize, options: &StateOptions) -> Result<Vec<State>> {
+    let spec: SamplerSpec = format!("topk:{}", options.k).parse()?;
+    let probed = options.steps.of(canvas.n_masked().div_ceil(options.k));
+    let mut decode = Decode::builder(canvas, spec.build()?).proposal(options.proposal.clone()).begin()?;
     let mut states = Vec::with_capacity(probed.len());
     while let Some(query) = decode.query() {
         // What comes after the last of them changes nothing.
@@ -179,12 +179,12 @@ pub fn states(denoiser: &mut dyn Denoiser, canvas: Canvas, doc: usize, plan: &Pl
         }
         let is_probed = probed.contains(&query.step);
         let query = match is_probed {
-            true => query.attention(plan.layers).distributions(true),
+            true => query.attention(options.layers).distributions(true),
             false => query,
         };
         let prediction = ask(denoiser, query)?;
         if is_probed {
-            states.push(intervene(denoiser, &query, &prediction, doc, plan)?);
+            states.push(intervene(denoiser, &query, &prediction, doc, options)?);
         }
         decode.absorb(&prediction)?;
     }
@@ -197,7 +197,7 @@ fn intervene(
     query: &Query<'_>,
     before: &Prediction,
     doc: usize,
-    plan: &Plan,
+    options: &StateOptions,
 ) -> Result<State> {
     let missing = |what: &str| Error::Contract { who: "denoiser", problem: format!("it answers no {what}") };
     let attention = before.attention.as_ref().ok_or_else(|| missing("attention"))?;
@@ -213,12 +213,12 @@ fn intervene(
         confidence: c(i),
         uncertainty: before.rows[i].uncertainty,
     };
-    let others: Vec<usize> = match plan.scope {
-        Scope::CoSelected => order[1..plan.k.min(order.len())].to_vec(),
+    let others: Vec<usize> = match options.scope {
+        Scope::CoSelected => order[1..options.k.min(order.len())].to_vec(),
         Scope::All => (0..order.len()).filter(|&j| j != i).collect(),
     };
     // As `adas.rs` has it, to the last bit: α (1 − c_i) is the weight of the chosen, A_ji what it is multiplied by.
-    let weight = plan.alpha * revealed.uncertainty;
+    let weight = options.alpha * revealed.uncertainty;
     let utility = |j: usize| c(j) - weight * attention.get(j, i);
     let next = |better: &dyn Fn(usize, usize) -> bool| {
         (0..order.len()).filter(|&j| j != i).reduce(|best, j| if better(j, best) { j } else { best })
@@ -259,10 +259,10 @@ fn intervene(
             confidence: c(j),
             delta_confidence: after.rows[at].confidence - c(j),
             gated,
-            score: c(j) - plan.alpha * gated,
+            score: c(j) - options.alpha * gated,
         })
     };
-    let heads: Vec<Vec<Vec<f64>>> = match plan.heads {
+    let heads: Vec<Vec<Vec<f64>>> = match options.heads {
         Heads::Mean => Vec::new(),
         Heads::Apart => {
             let query = query.rows(&positions).attention(None).distributions(false);
@@ -310,8 +310,8 @@ mod tests {
     fn revealing_a_word_changes_its_partner_and_nobody_else() {
         let mut toy = Toy::phrases(24);
         let start = Canvas::prompt(&[], 24, toy.mask_id());
-        let plan = Plan { scope: Scope::All, ..Plan::default() };
-        let states = states(&mut toy, start, 3, &plan).unwrap();
+        let options = StateOptions { scope: Scope::All, ..StateOptions::default() };
+        let states = states(&mut toy, start, 3, &options).unwrap();
         assert_eq!(states.iter().map(|state| state.step).collect::<Vec<_>>(), [0, 1, 2]);
         assert_eq!((states[0].doc, states[0].n_masked, states[0].pairs.len()), (3, 24, 23));
         for state in &states {
@@ -330,8 +330,8 @@ mod tests {
         let mut toy = Toy::phrases(6);
         let mask = toy.mask_id();
         let tokens = vec![mask, mask, 16, 8, 12, 20];
-        let plan = Plan { k: 2, ..Plan::default() };
-        let state = states(&mut toy, Canvas::new(tokens.clone(), mask), 0, &plan).unwrap().remove(0);
+        let options = StateOptions { k: 2, ..StateOptions::default() };
+        let state = states(&mut toy, Canvas::new(tokens.clone(), mask), 0, &options).unwrap().remove(0);
         let (before, mut after) = (toy.conditional(&tokens, 1), tokens.clone());
         after[0] = state.revealed.token;
         let after = toy.conditional(&after, 1);
@@ -354,8 +354,8 @@ mod tests {
             let policy = spec.parse::<SamplerSpec>().unwrap().build().unwrap();
             generate(&mut Toy::phrases(30), &mut Decode::new(start.clone(), policy).unwrap()).unwrap()
         };
-        let plan = Plan { steps: Steps::Given((0..9).collect()), ..Plan::default() };
-        let states = states(&mut Toy::phrases(30), start.clone(), 0, &plan).unwrap();
+        let options = StateOptions { steps: Steps::Given((0..9).collect()), ..StateOptions::default() };
+        let states = states(&mut Toy::phrases(30), start.clone(), 0, &options).unwrap();
         let plain = steps("topk:8");
         assert_eq!(states.len(), plain.len());
         for (state, step) in states.iter().zip(&plain) {
@@ -378,9 +378,9 @@ mod tests {
     #[test]
     fn heads_of_the_toy_are_its_mean() {
         let mut toy = Toy::phrases(12);
-        let plan = Plan { heads: Heads::Apart, ..Plan::default() };
+        let options = StateOptions { heads: Heads::Apart, ..StateOptions::default() };
         let start = Canvas::prompt(&[], 12, toy.mask_id());
-        for state in states(&mut toy, start, 0, &plan).unwrap() {
+        for state in states(&mut toy, start, 0, &options).unwrap() {
             let mean: Vec<f64> = state.pairs.iter().map(|pair| pair.attention).collect();
             assert_eq!(state.heads, [[mean]]);
         }
@@ -390,7 +390,7 @@ mod tests {
     fn a_single_mask_has_no_pairs() {
         let mut toy = Toy::phrases(3);
         let tokens = vec![0, 4, toy.mask_id()];
-        let states = states(&mut toy, Canvas::new(tokens, 24), 0, &Plan::default()).unwrap();
+        let states = states(&mut toy, Canvas::new(tokens, 24), 0, &StateOptions::default()).unwrap();
         assert_eq!((states.len(), states[0].pairs.len(), states[0].divergence), (1, 0, None));
     }
 
@@ -410,7 +410,7 @@ mod tests {
                 Ok(batch.iter().map(answer).collect())
             }
         }
-        let error = states(&mut Mute, Canvas::prompt(&[], 4, 9), 0, &Plan::default()).unwrap_err();
+        let error = states(&mut Mute, Canvas::prompt(&[], 4, 9), 0, &StateOptions::default()).unwrap_err();
         assert!(error.to_string().contains("0 rows of attention, and 4 were asked for"), "{error}");
     }
 }

@@ -1,14 +1,14 @@
 //! A document as one page that needs no other file: tables, and figures as inlined SVG.
 
-use super::{Block, Table};
+use super::{Block, DrawnFigure, Table};
 
 const STYLE: &str = "body{font:16px/1.5 sans-serif;max-width:72em;margin:2em auto;padding:0 1em;color:#111;background:#fff}\
 table{border-collapse:collapse;margin:1em 0;font-variant-numeric:tabular-nums;display:block;overflow-x:auto}\
 th,td{padding:.2em .8em;text-align:right;border-bottom:1px solid #ddd;white-space:nowrap}th{border-bottom:2px solid #111}\
 .w{text-align:left}svg{max-width:100%;height:auto;margin:1em 0}";
 
-/// The page; `figures` are names and SVG.
-pub fn page(document: &[Block], figures: &[(String, String)]) -> String {
+/// The page of these blocks, with these figures.
+pub fn page(document: &[Block], figures: &[DrawnFigure]) -> String {
     let title =
         document.iter().find_map(|block| if let Block::Heading(title) = block { Some(title.as_str()) } else { None });
     let title = escaped(title.unwrap_or("Report"));
@@ -19,7 +19,7 @@ pub fn page(document: &[Block], figures: &[(String, String)]) -> String {
             Block::Heading(text) => body += &format!("<h2>{}</h2>\n", escaped(text)),
             Block::Text(text) => body += &format!("<p>{}</p>\n", escaped(text)),
             Block::Table(table) => body += &html_table(table),
-            Block::Figures => figures.iter().for_each(|(name, svg)| body += &figure(name, svg)),
+            Block::Figures => figures.iter().for_each(|figure| body += &self::figure(&figure.name, &figure.drawn.svg)),
         }
     }
     format!(
@@ -42,9 +42,49 @@ fn html_table(table: &Table) -> String {
         format!("<tr>{}</tr>\n", row.iter().enumerate().map(field).collect::<String>())
     };
     let rows: String = table.rows.iter().map(|row| line(row, "td")).collect();
-    format!("<table>\n<thead>{}</thead>\n<tbody>\n{rows}</tbody>\n</table>\n", line(&table.head, "th").trim_end())
+    let caption = table.caption.as_ref().map(|caption| format!("<caption>{}</caption>\n", escaped(caption)));
+    let caption = caption.unwrap_or_default();
+    format!(
+        "<table>\n{caption}<thead>{}</thead>\n<tbody>\n{rows}</tbody>\n</table>\n",
+        line(&table.head, "th").trim_end()
+    )
 }
 
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+/// Text that a browser shows as it is, in content and in quoted attributes. A page may hold tabs and line breaks, but no other control character.
+pub fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            '\t' | '\n' => safe.push(c),
+            c if c.is_control() => safe.push('\u{fffd}'),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_markup() {
+        assert_eq!(
+            escaped("<b a='1' c=\"2\">&amp;\u{1b}\n"),
+            "&lt;b a=&#39;1&#39; c=&quot;2&quot;&gt;&amp;amp;\u{fffd}\n"
+        );
+        let table =
+            Table { caption: Some("<i>".into()), head: vec!["<th>".into()], rows: vec![vec!["<td>".into()]], words: 1 };
+        let page = page(&[Block::Heading("<h>".into()), Block::Table(table)], &[]);
+        for text in
+            ["<h1>&lt;h&gt;</h1>", "<caption>&lt;i&gt;</caption>", "&lt;th&gt;", "<td class=\"w\">&lt;td&gt;</td>"]
+        {
+            assert!(page.contains(text), "no {text} in {page}");
+        }
+    }
 }

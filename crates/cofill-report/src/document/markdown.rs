@@ -2,12 +2,12 @@
 
 use super::{Block, Table};
 
-/// For a terminal: without figures.
+/// The blocks for a terminal: without figures.
 pub fn markdown(document: &[Block]) -> String {
     with_figures(document, &[])
 }
 
-/// For a file beside `figures/`.
+/// The blocks for a file beside the folder `figures/`, which has figures of these names.
 pub fn with_figures(document: &[Block], figures: &[&str]) -> String {
     let mut parts = Vec::new();
     for (i, block) in document.iter().enumerate() {
@@ -21,12 +21,13 @@ pub fn with_figures(document: &[Block], figures: &[&str]) -> String {
     parts.join("\n")
 }
 
-/// Columns padded to their widest field, numbers to the right.
+/// A table under its caption; columns padded to their widest field, numbers to the right.
 fn aligned(table: &Table) -> String {
     // A bar would end the field.
     let escaped = |row: &Vec<String>| row.iter().map(|field| field.replace('|', "\\|")).collect();
+    let caption = table.caption.as_ref().map(|caption| format!("**{caption}**\n\n")).unwrap_or_default();
     let (head, words) = (escaped(&table.head), table.words);
-    let table = Table { head, rows: table.rows.iter().map(escaped).collect(), words };
+    let table = Table { caption: None, head, rows: table.rows.iter().map(escaped).collect(), words };
     let width = |column: usize| {
         let fields = table.rows.iter().map(|row| &row[column]).chain([&table.head[column]]);
         fields.map(|field| field.chars().count()).max().unwrap_or(0).max(3)
@@ -44,5 +45,21 @@ fn aligned(table: &Table) -> String {
         false => "-".repeat(width - 1) + ":",
     });
     let dashes: Vec<String> = dashes.collect();
-    line(&table.head) + &line(&dashes) + &table.rows.iter().map(|row| line(row)).collect::<String>()
+    caption + &line(&table.head) + &line(&dashes) + &table.rows.iter().map(|row| line(row)).collect::<String>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned_and_bars_escaped() {
+        let words = |line: &[&str]| line.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        let rows = vec![words(&["a|b|c|d", "10"]), words(&["sudoku", "9"])];
+        let table = Table { caption: Some("T".into()), head: words(&["task", "n"]), words: 1, rows };
+        let text = markdown(&[Block::Text("before".into()), Block::Table(table), Block::Text("after".into())]);
+        // What is escaped is as wide as it is written.
+        let want = "before\n\n**T**\n\n| task       |   n |\n| ---------- | --: |\n| a\\|b\\|c\\|d |  10 |\n| sudoku     |   9 |\n\nafter\n";
+        assert_eq!(text, want);
+    }
 }

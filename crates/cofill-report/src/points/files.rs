@@ -1,15 +1,15 @@
 //! Operating points from files of results, one point a file.
 
 use super::table::task_name;
-use super::{ADAS, BASE, Error, Outcome, Point};
+use super::{Error, OperatingPoint, Outcome, PointSampler};
 use crate::results::{self, Header, Record, Results, Totals};
-use cofill::SamplerSpec;
+use cofill::{Registry, SamplerForm};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Reads files of results, and every such file below the folders among `paths`.
-pub fn read(paths: &[PathBuf]) -> Result<Vec<Point>, Error> {
+pub fn read(paths: &[PathBuf]) -> Result<Vec<OperatingPoint>, Error> {
     let mut runs = Vec::new();
     for path in paths {
         let files = if path.is_dir() { below(path)? } else { vec![path.clone()] };
@@ -59,7 +59,7 @@ fn is_results(path: &Path) -> Result<bool, Error> {
 
 /// A file that was read.
 struct Run {
-    point: Point,
+    point: OperatingPoint,
     /// What was run, but for model, task and sampler.
     setting: BTreeMap<String, String>,
 }
@@ -71,12 +71,14 @@ impl Run {
         }
         let text = |field: &'static str| {
             let found = header.what.get(field).unwrap_or(&Value::Null);
-            let remedy = || "it must be a text, as `cofill eval` writes it".into();
+            let remedy = || "it must be a text, as evaluations write it".into();
             let refused = || Error::Header { path: path.clone(), field, given: found.to_string(), remedy: remedy() };
             found.as_str().map(str::to_owned).ok_or_else(refused)
         };
         let sampler = text("sampler")?;
-        let spec: SamplerSpec = sampler.parse().map_err(|error: cofill::Error| Error::Header {
+        // Names that are not registered here are accepted: a sampler may live in a crate of its own.
+        let form: Result<SamplerForm, _> = sampler.parse().and_then(|form| Registry::stock().normalise(&form));
+        let form = form.map_err(|error| Error::Header {
             path: path.clone(),
             field: "sampler",
             given: format!("`{sampler}`"),
@@ -84,6 +86,7 @@ impl Run {
         })?;
         let model = text("model")?;
         let model = Path::new(&model).file_name().map_or(model.clone(), |name| name.to_string_lossy().into_owned());
+        let model = model.trim().to_owned(); // tables have no space around a field
         let named = ["model", "task", "sampler"];
         let setting = header.what.iter().filter(|(field, _)| !named.contains(&field.as_str()));
         let setting = setting.map(|(field, value)| (field.clone(), short(value))).collect();
@@ -91,13 +94,10 @@ impl Run {
         records.iter().for_each(|record| totals.add(record));
         let (score, error) = totals.score();
         let useful: Option<usize> = records.iter().map(|record| record.useful).sum();
-        let (rule, param, variant) = parts(&spec);
-        let point = Point {
+        let point = OperatingPoint {
             model,
             task: task_name(&text("task")?).into(),
-            rule,
-            param,
-            variant,
+            sampler: PointSampler::from(&form),
             score: 100.0 * score,
             standard_error: error.map(|error| 100.0 * error),
             n: Some(totals.n),
@@ -115,21 +115,6 @@ fn outcome(record: &Record) -> Outcome {
     Outcome { prompt: record.prompt_sha256.clone(), score: record.score, nfe: record.nfe }
 }
 
-/// `eb:10@entropy+ad:40` is the rule `eb@entropy` with parameter `10` and the paper's discount.
-pub(super) fn parts(spec: &SamplerSpec) -> (String, String, String) {
-    let text = spec.to_string();
-    let (base, discount) = text.split_once('+').map_or((text.as_str(), None), |(base, ad)| (base, Some(ad)));
-    let (head, options) = base.split_once('@').map_or((base, None), |(head, options)| (head, Some(options)));
-    let (name, param) = head.split_once(':').unwrap_or((head, "-"));
-    let rule = options.map_or(name.into(), |options| format!("{name}@{options}"));
-    let variant = match discount {
-        None => BASE.into(),
-        Some("ad:40") => ADAS.into(),
-        Some(other) => other.into(),
-    };
-    (rule, param.into(), variant)
-}
-
 /// A value in a few letters: checksums by their beginning.
 fn short(value: &Value) -> String {
     match value {
@@ -141,9 +126,9 @@ fn short(value: &Value) -> String {
 
 /// Runs of a model on a task that differ in more than the sampler (length, blocks, seed, weights) are tasks of their own, named by
 /// what differs: points of one curve have everything else in common.
-fn told_apart(mut runs: Vec<Run>) -> Vec<Point> {
+fn told_apart(mut runs: Vec<Run>) -> Vec<OperatingPoint> {
     let mut values: BTreeMap<(String, String), BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
-    let of = |point: &Point| (point.model.clone(), point.task.clone());
+    let of = |point: &OperatingPoint| (point.model.clone(), point.task.clone());
     for run in &runs {
         let fields = values.entry(of(&run.point)).or_default();
         for (field, value) in &run.setting {
@@ -167,18 +152,6 @@ mod tests {
     use crate::output::Existing;
     use crate::results::VERSION;
     use serde_json::{Map, json};
-
-    fn parts_of(spec: &str) -> [String; 3] {
-        parts(&spec.parse().unwrap()).into()
-    }
-
-    #[test]
-    fn a_sampler_has_a_rule_a_parameter_and_a_variant() {
-        assert_eq!(parts_of("eb:10"), ["eb", "10", "base"]);
-        assert_eq!(parts_of("fast:3+ad"), ["fast", "3", "adas"]);
-        assert_eq!(parts_of("eb:0.5@entropy+ad:40@layer=first"), ["eb@entropy", "0.5", "ad:40@layer=first"]);
-        assert_eq!(parts_of("klass:0.7,1"), ["klass", "0.7,1", "base"]);
-    }
 
     fn file(folder: &Path, name: &str, what: &Value, scores: &[f64]) {
         let header = Header { cofill_eval: VERSION, what: what.as_object().cloned().unwrap(), made_by: Value::Null };
@@ -236,15 +209,34 @@ mod tests {
     }
 
     #[test]
+    fn a_sampler_that_is_not_registered_here_is_a_point_too() {
+        let dir = folder("foreign");
+        file(&dir, "a.jsonl", &json!({"model": "m", "task": "sums", "sampler": "peaks:0.5,2@wide+ad"}), &[1.0]);
+        // Of one that is, what was left out is written out.
+        file(&dir, "b.jsonl", &json!({"model": "m", "task": "sums", "sampler": "klass"}), &[1.0]);
+        let names: Vec<String> =
+            read(std::slice::from_ref(&dir)).unwrap().iter().map(|p| p.sampler.to_string()).collect();
+        let klass: cofill::SamplerSpec = "klass".parse().unwrap();
+        assert_eq!(names, ["peaks @wide 0.5,2 +AD".to_owned(), format!("KLASS {}", klass.form().params_text())]);
+        std::fs::remove_dir_all(dir).ok();
+    }
+
+    #[test]
     fn what_is_no_result_is_refused() {
         let dir = folder("refused");
         let said = |path: &Path| read(&[path.to_path_buf()]).unwrap_err().to_string();
         assert!(said(&dir).contains("holds no results"), "{}", said(&dir));
         file(&dir, "empty.jsonl", &json!({"model": "m", "task": "sums", "sampler": "topk:4"}), &[]);
-        assert!(said(&dir.join("empty.jsonl")).contains("holds no record; continue it"));
-        file(&dir, "odd.jsonl", &json!({"model": "m", "task": "sums", "sampler": "topq:4"}), &[1.0]);
+        assert!(said(&dir.join("empty.jsonl")).contains("holds no record; continue the run"));
+        file(&dir, "odd.jsonl", &json!({"model": "m", "task": "sums", "sampler": "topk:0"}), &[1.0]);
         let odd = said(&dir.join("odd.jsonl"));
-        assert!(odd.contains("line 1: sampler is `topq:4`; unknown sampler"), "{odd}");
+        assert!(odd.contains("line 1: sampler is `topk:0`; ") && odd.contains("topk:K"), "{odd}");
+        file(&dir, "torn.jsonl", &json!({"model": "m", "task": "sums", "sampler": "Peaks 4"}), &[1.0]);
+        let torn = said(&dir.join("torn.jsonl"));
+        assert!(
+            torn.contains("line 1: sampler is `Peaks 4`; ") && torn.contains("not written as a sampler is"),
+            "{torn}"
+        );
         file(&dir, "none.jsonl", &json!({"model": 7, "task": "sums", "sampler": "topk:4"}), &[1.0]);
         assert!(said(&dir.join("none.jsonl")).contains("line 1: model is 7; it must be a text"));
         assert!(said(Path::new("/nowhere.jsonl")).contains("cannot read `/nowhere.jsonl`"));

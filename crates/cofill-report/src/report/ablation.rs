@@ -1,7 +1,10 @@
 //! The paper's ablations (appendix D): the same sampler with one setting of its discount varied and all else held.
 
-use crate::points::{ADAS, BASE, Point, Points};
-use serde::Serialize;
+use crate::points::{OperatingPoint, Parameter, Points, Rule, Variant};
+use cofill::Layers;
+use cofill::adas::{AttentionDiscount, Weight};
+use serde::{Serialize, Serializer};
+use std::fmt::{self, Display};
 
 /// What a discount can vary in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -15,13 +18,59 @@ pub enum Kind {
     Weight,
 }
 
-/// One table.
+/// One value of what varies.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Value {
+    /// The strength of the discount.
+    Alpha(f64),
+    /// No discount, beside layers.
+    NoDiscount,
+    /// The layer whose attention it takes.
+    Layer(Layers),
+    /// Whose uncertainty weighs it.
+    Weight(Weight),
+}
+
+impl Value {
+    /// From no discount to the paper's. Layers by number stand before the middle one, for how many there are is not known here.
+    fn order(self) -> f64 {
+        match self {
+            Value::NoDiscount => -2.0,
+            Value::Layer(Layers::First) | Value::Weight(Weight::Chosen) => -1.0,
+            Value::Alpha(alpha) => alpha,
+            Value::Layer(Layers::Nth(layer)) => layer as f64,
+            Value::Layer(Layers::Middle) | Value::Weight(Weight::Mean) => 1e10,
+            Value::Layer(Layers::Last) => 2e10,
+            Value::Layer(_) => 3e10,
+        }
+    }
+}
+
+impl Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Alpha(alpha) => alpha.fmt(f),
+            Value::NoDiscount => Variant::Base.fmt(f),
+            Value::Layer(layers) => layers.fmt(f),
+            Value::Weight(Weight::Chosen) => f.write_str("self"),
+            Value::Weight(Weight::Mean) => f.write_str("mask"),
+        }
+    }
+}
+
+impl Serialize for Value {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// The table of one ablation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Ablation {
-    /// What varies.
+    /// Which setting of the discount varies.
     pub kind: Kind,
-    /// Its values in order: `0`, `1`, `40`; [`BASE`], `first`, `last`; `self`, `mask`.
-    pub values: Vec<String>,
+    /// Its values in order: `0`, `1`, `40`; `base`, `first`, `last`; `self`, `mask`.
+    pub values: Vec<Value>,
     /// Everything it was tried with.
     pub settings: Vec<Setting>,
 }
@@ -29,17 +78,17 @@ pub struct Ablation {
 /// A sampler of which at least two values are known.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Setting {
-    /// Which model.
+    /// The model of all scores.
     pub model: String,
-    /// Which task.
+    /// The task of all scores.
     pub task: String,
-    /// Which rule.
-    pub rule: String,
-    /// Its parameter.
-    pub param: String,
+    /// The sampler without parameter and discount.
+    pub rule: Rule,
+    /// The parameter of that sampler.
+    pub param: Parameter,
     /// What else sets the discount apart from the paper's: ` ad:10`, ` @weight=mask`; mostly nothing.
     pub held: String,
-    /// One for every value.
+    /// The score with every value; none where it was not tried.
     pub scores: Vec<Option<f64>>,
 }
 
@@ -80,99 +129,74 @@ pub fn ablations(points: &Points) -> Vec<Ablation> {
     [Kind::Alpha, Kind::Weight, Kind::Layer].into_iter().filter_map(|kind| ablation(points, kind)).collect()
 }
 
-/// What a discount is made of.
-#[derive(Clone, Copy, PartialEq)]
-struct Discount<'a> {
-    alpha: &'a str,
-    layer: &'a str,
-    weight: &'a str,
+/// The value of a discount that varies, and the discount with the paper's value in its place.
+fn vary(discount: AttentionDiscount, kind: Kind) -> (Value, AttentionDiscount) {
+    let papers = AttentionDiscount::default();
+    match kind {
+        Kind::Alpha => (Value::Alpha(discount.alpha), AttentionDiscount { alpha: papers.alpha, ..discount }),
+        Kind::Layer => (Value::Layer(discount.layers), AttentionDiscount { layers: papers.layers, ..discount }),
+        Kind::Weight => (Value::Weight(discount.weight), AttentionDiscount { weight: papers.weight, ..discount }),
+    }
 }
 
-impl<'a> Discount<'a> {
-    /// None of the base.
-    fn of(variant: &'a str) -> Option<Discount<'a>> {
-        let mut parts = if variant == ADAS { "ad:40" } else { variant }.split('@');
-        let alpha = parts.next()?.strip_prefix("ad:")?;
-        let mut discount = Discount { alpha, layer: "last", weight: "self" };
-        for option in parts {
-            match option.split_once('=')? {
-                ("layer", layer) => discount.layer = layer,
-                ("weight", weight) => discount.weight = weight,
-                _ => return None,
-            }
-        }
-        Some(discount)
-    }
+/// In what a discount differs from the paper's, a word each: ` ad:10 @layer=first`.
+fn beside_the_papers(held: AttentionDiscount) -> String {
+    let papers = AttentionDiscount::default();
+    let alpha = (held.alpha != papers.alpha).then(|| format!(" ad:{}", held.alpha));
+    let layer = (held.layers != papers.layers).then(|| format!(" @layer={}", held.layers));
+    let weight = (held.weight != papers.weight).then(|| format!(" @weight={}", Value::Weight(held.weight)));
+    [alpha, layer, weight].into_iter().flatten().collect()
+}
 
-    /// The value that varies, and the discount with the paper's value in its place.
-    fn split(self, kind: Kind) -> (&'a str, Discount<'a>) {
-        match kind {
-            Kind::Alpha => (self.alpha, Discount { alpha: "40", ..self }),
-            Kind::Layer => (self.layer, Discount { layer: "last", ..self }),
-            Kind::Weight => (self.weight, Discount { weight: "self", ..self }),
-        }
-    }
-
-    fn beside_the_papers(self) -> String {
-        let alpha = if self.alpha == "40" { String::new() } else { format!(" ad:{}", self.alpha) };
-        let layer = if self.layer == "last" { String::new() } else { format!(" @layer={}", self.layer) };
-        let weight = if self.weight == "self" { String::new() } else { format!(" @weight={}", self.weight) };
-        alpha + &layer + &weight
-    }
+/// A point, what is held of its discount, and the score of every value that was tried.
+struct Tried<'a> {
+    point: &'a OperatingPoint,
+    held: AttentionDiscount,
+    scores: Vec<(Value, f64)>,
 }
 
 fn ablation(points: &Points, kind: Kind) -> Option<Ablation> {
-    type Scored<'a> = (&'a str, f64);
-    // A point and what is held of its discount make a setting.
-    let mut settings: Vec<(&Point, Discount<'_>, Vec<Scored<'_>>)> = Vec::new();
+    let mut settings: Vec<Tried<'_>> = Vec::new();
     for point in points.all() {
-        let Some((value, held)) = Discount::of(&point.variant).map(|discount| discount.split(kind)) else { continue };
-        let found = settings.iter_mut().find(|(other, also, _)| same_setting(point, other) && *also == held);
-        match found {
-            Some((_, _, scores)) => scores.push((value, point.score)),
-            None => settings.push((point, held, vec![(value, point.score)])),
+        let Some(discount) = point.sampler.variant.discount() else { continue };
+        let (value, held) = vary(discount, kind);
+        match settings.iter_mut().find(|tried| same_setting(point, tried.point) && tried.held == held) {
+            Some(tried) => tried.scores.push((value, point.score)),
+            None => settings.push(Tried { point, held, scores: vec![(value, point.score)] }),
         }
     }
-    settings.retain(|(_, _, scores)| scores.len() > 1);
+    settings.retain(|tried| tried.scores.len() > 1);
     let without = match kind {
-        Kind::Alpha => Some("0"),
-        Kind::Layer => Some(BASE),
+        Kind::Alpha => Some(Value::Alpha(0.0)),
+        Kind::Layer => Some(Value::NoDiscount),
         Kind::Weight => None,
     };
-    for (point, _, scores) in &mut settings {
-        let base = points.all().iter().find(|other| other.variant == BASE && same_setting(point, other));
-        if let (Some(name), Some(base)) = (without, base) {
-            scores.retain(|(value, _)| *value != name);
-            scores.push((name, base.score));
+    for Tried { point, scores, .. } in &mut settings {
+        let is_base = |other: &&OperatingPoint| other.sampler.variant == Variant::Base && same_setting(point, other);
+        if let (Some(without), Some(base)) = (without, points.all().iter().find(is_base)) {
+            scores.retain(|(value, _)| *value != without);
+            scores.push((without, base.score));
         }
     }
-    let mut values: Vec<&str> = settings.iter().flat_map(|(_, _, scores)| scores).map(|(value, _)| *value).collect();
-    values.sort_by(|a, b| order(a).total_cmp(&order(b)));
+    let mut values: Vec<Value> = settings.iter().flat_map(|tried| &tried.scores).map(|(value, _)| *value).collect();
+    values.sort_by(|a, b| a.order().total_cmp(&b.order()));
     values.dedup();
-    let setting = |(point, held, scores): &(&Point, Discount<'_>, Vec<Scored<'_>>)| Setting {
-        model: point.model.clone(),
-        task: point.task.clone(),
-        rule: point.rule.clone(),
-        param: point.param.clone(),
-        held: held.beside_the_papers(),
-        scores: values.iter().map(|value| scores.iter().find(|(other, _)| other == value).map(|(_, s)| *s)).collect(),
+    let score = |tried: &Tried<'_>, value: &Value| {
+        tried.scores.iter().find(|(other, _)| other == value).map(|(_, score)| *score)
+    };
+    let setting = |tried: &Tried<'_>| Setting {
+        model: tried.point.model.clone(),
+        task: tried.point.task.clone(),
+        rule: tried.point.sampler.rule.clone(),
+        param: tried.point.sampler.param.clone(),
+        held: beside_the_papers(tried.held),
+        scores: values.iter().map(|value| score(tried, value)).collect(),
     };
     let settings: Vec<Setting> = settings.iter().map(setting).collect();
-    let values = values.iter().map(|value| (*value).to_owned()).collect();
     (!settings.is_empty()).then_some(Ablation { kind, values, settings })
 }
 
-fn same_setting(a: &Point, b: &Point) -> bool {
-    (&a.model, &a.task, &a.rule, &a.param) == (&b.model, &b.task, &b.rule, &b.param)
-}
-
-/// Numbers by their size, from no discount to the paper's: layers by number stand before the middle one, for their count is not known here.
-fn order(value: &str) -> f64 {
-    match value {
-        BASE => -2.0,
-        "first" | "self" => -1.0,
-        "middle" | "mask" => 1e10,
-        "last" => 2e10,
-        number => number.parse().unwrap_or(3e10),
-    }
+fn same_setting(a: &OperatingPoint, b: &OperatingPoint) -> bool {
+    let setting = |point: &OperatingPoint| (point.model.clone(), point.task.clone());
+    setting(a) == setting(b) && a.sampler.rule == b.sampler.rule && a.sampler.param == b.sampler.param
 }

@@ -1,32 +1,26 @@
 //! The paper's figures: for every model, rules by tasks, with and without discount; and where the gains are.
 
 use super::Report;
+use crate::document::NamedFigure;
 use crate::plot::{Axis, Dot, Figure, LOOKS, Look, Mark, Panel, Row, Scale};
-use crate::points::{ADAS, BASE, Key, Point, rule_name, variant_suffix};
-use crate::statistics::matched::LOW_NFE;
-
-/// A figure and the name of its files.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Named {
-    /// Without folder and ending.
-    pub name: String,
-    /// What is drawn.
-    pub figure: Figure,
-}
+use crate::points::{Key, OperatingPoint, Rule, Variant};
+use crate::statistics::matched::{Gain, LOW_NFE};
 
 const PANEL: (u32, u32) = (430, 330);
 
-/// All of them.
-pub fn figures(report: &Report) -> Vec<Named> {
+/// Every figure of a report, in the order of the page.
+pub fn figures(report: &Report) -> Vec<NamedFigure> {
     let models = report
         .points
         .models()
         .into_iter()
-        .map(|model| Named { name: format!("tradeoff-{}", file_name(&model)), figure: tradeoff(report, &model) });
+        .map(|model| NamedFigure { name: format!("tradeoff-{}", file_name(&model)), figure: tradeoff(report, &model) });
     let gains = report.comparisons.iter().filter(|comparison| !comparison.matched.gains.is_empty()).map(|comparison| {
-        let suffix =
-            if comparison.variant == ADAS { String::new() } else { format!("-{}", file_name(&comparison.variant)) };
-        Named { name: format!("gains{suffix}"), figure: gains(report, &comparison.variant) }
+        let suffix = match comparison.variant {
+            adas if adas == Variant::adas() => String::new(),
+            other => format!("-{}", file_name(&other.to_string())),
+        };
+        NamedFigure { name: format!("gains{suffix}"), figure: gains(report, comparison.variant) }
     });
     models.chain(gains).collect()
 }
@@ -42,40 +36,40 @@ fn tradeoff(report: &Report, model: &str) -> Figure {
     let tasks: Vec<String> = report.points.tasks().into_iter().filter(here).collect();
     let discounted = report.points.discounted_rules();
     let (variants, all) = (report.shown(), report.points.rules());
-    let rivals: Vec<&String> = all.iter().filter(|rule| !discounted.contains(rule)).collect();
-    let row = |title: String, series: &[(&str, &str, Look)]| {
+    let rivals: Vec<&Rule> = all.iter().filter(|rule| !discounted.contains(rule)).collect();
+    let row = |title: String, series: &[(&Rule, Variant, Look)]| {
         let panel = |(i, task): (usize, &String)| panel(report, (model, task), series, i == 0);
         Row { title, panels: tasks.iter().enumerate().map(panel).collect() }
     };
     let looks = |i: usize| LOOKS[i % LOOKS.len()];
     let mut rows = Vec::new();
     for rule in &discounted {
-        let series = variants.iter().enumerate().map(|(i, variant)| (rule.as_str(), variant.as_str(), looks(i)));
+        let series = variants.iter().enumerate().map(|(i, variant)| (rule, *variant, looks(i)));
         rows.push(row(String::new(), &series.collect::<Vec<_>>()));
     }
     if !rivals.is_empty() {
-        let variant = variants.last().map_or(BASE, String::as_str);
-        let own = discounted.iter().enumerate().map(|(i, rule)| (rule.as_str(), variant, looks(i + 1)));
+        let variant = variants.last().copied().unwrap_or(Variant::Base);
+        let own = discounted.iter().enumerate().map(|(i, rule)| (rule, variant, looks(i + 1)));
         // Open shapes for rivals, filled ones for the discounted.
         let others =
-            rivals.iter().enumerate().map(|(i, rule)| (rule.as_str(), BASE, looks(i + 4.max(discounted.len() + 1))));
+            rivals.iter().enumerate().map(|(i, rule)| (*rule, Variant::Base, looks(i + 4.max(discounted.len() + 1))));
         rows.push(row(String::new(), &own.chain(others).collect::<Vec<_>>()));
     }
     rows.retain(|row| row.panels.iter().flat_map(|panel| &panel.marks).any(|mark| matches!(mark, Mark::Dots { .. })));
     Figure { title: format!("{model}: score against parallelism"), rows, panel: PANEL }
 }
 
-fn panel(report: &Report, (model, task): (&str, &str), series: &[(&str, &str, Look)], first: bool) -> Panel {
+fn panel(report: &Report, (model, task): (&str, &str), series: &[(&Rule, Variant, Look)], first: bool) -> Panel {
     let mut marks = vec![Mark::Upright { at: LOW_NFE }];
     let (mut xs, mut ys) = (vec![LOW_NFE], Vec::new());
     for (rule, variant, look) in series {
-        let mut curve = report.points.curve(Key { model, task, rule, variant });
+        let mut curve = report.points.curve(Key { model, task, rule, variant: *variant });
         curve.sort_by(|a, b| a.tokens_per_forward.total_cmp(&b.tokens_per_forward));
-        let dot = |p: &&Point| Dot { x: p.tokens_per_forward, y: p.score, error: p.standard_error };
+        let dot = |p: &&OperatingPoint| Dot { x: p.tokens_per_forward, y: p.score, error: p.standard_error };
         let dots: Vec<Dot> = curve.iter().map(dot).collect();
         xs.extend(dots.iter().map(|dot| dot.x));
         ys.extend(dots.iter().flat_map(|dot| [dot.y + dot.error.unwrap_or(0.0), dot.y - dot.error.unwrap_or(0.0)]));
-        let label = rule_name(rule) + &variant_suffix(variant);
+        let label = rule.title() + &variant.suffix();
         if !dots.is_empty() {
             marks.push(Mark::Dots { label, look: *look, dots, joined: true });
         }
@@ -85,23 +79,27 @@ fn panel(report: &Report, (model, task): (&str, &str), series: &[(&str, &str, Lo
 }
 
 /// Every matched gain as a point over a box, by rule, by task and by model.
-fn gains(report: &Report, variant: &str) -> Figure {
+fn gains(report: &Report, variant: Variant) -> Figure {
     let comparison = report.comparisons.iter().find(|comparison| comparison.variant == variant);
     let gains: Vec<_> = comparison.map(|comparison| comparison.matched.gains.iter().collect()).unwrap_or_default();
-    let groups: [(&str, Vec<String>); 3] =
-        [("by rule", report.points.rules()), ("by task", report.points.tasks()), ("by model", report.points.models())];
+    let titles = |rules: Vec<Rule>| rules.iter().map(Rule::title).collect();
+    let groups: [(&str, Vec<String>); 3] = [
+        ("by rule", titles(report.points.rules())),
+        ("by task", report.points.tasks()),
+        ("by model", report.points.models()),
+    ];
     let all = || gains.iter().map(|gain| gain.gain);
     let panel = |(i, (title, names)): (usize, &(&str, Vec<String>))| {
         let mut marks = vec![Mark::Level { at: 0.0 }];
         let mut ticks = Vec::new();
         for name in names {
-            let of = |gain: &&&crate::statistics::matched::Gain| [&gain.rule, &gain.task, &gain.model][i] == name;
+            let of = |gain: &&&Gain| [&gain.rule.title(), &gain.task, &gain.model][i] == name;
             let values: Vec<f64> = gains.iter().filter(of).map(|gain| gain.gain).collect();
             if values.is_empty() {
                 continue;
             }
             let at = ticks.len() as f64;
-            ticks.push((at, if i == 0 { rule_name(name) } else { name.clone() }));
+            ticks.push((at, name.clone()));
             // Raw points beside the box, spread so that they can be told apart, in the order of the table.
             let spread = |i: usize| at + 0.3 + 0.22 * (i as f64 + 0.5) / values.len() as f64;
             let dots = values.iter().enumerate().map(|(i, gain)| Dot { x: spread(i), y: *gain, error: None }).collect();
@@ -115,6 +113,6 @@ fn gains(report: &Report, variant: &str) -> Figure {
         Panel { title: (*title).into(), x, y, marks }
     };
     let panels = groups.iter().enumerate().map(panel).collect();
-    let title = format!("Matched-NFE gains of{}, {} operating points", variant_suffix(variant), gains.len());
+    let title = format!("Matched-NFE gains of{}, {} operating points", variant.suffix(), gains.len());
     Figure { title, rows: vec![Row { title: String::new(), panels }], panel: (560, 420) }
 }

@@ -1,118 +1,120 @@
 //! The paper's tables in the paper's layout: matched gains, robustness by stopping rule and by dataset, ablations, detailed results.
 
-use super::ablation::{Ablation, Kind, Setting};
-use super::tables::{Names, ablation_table, gains, layer_name, models, robustness_row, varied};
+use super::ablation::{Ablation, Kind, Setting, Value};
+use super::tables::{NO_DISCOUNT, Names, ablation_table, gains, layer_name, models, robustness_row, varied};
 use super::{Comparison, Report};
 use crate::document::Table;
-use crate::points::{ADAS, Key, Point, rule_name, variant_suffix};
+use crate::document::latex::{Float, Line, Tables, escaped, label};
+use crate::points::{Key, OperatingPoint, Parameter, Rule, Variant};
 use crate::statistics::matched::Summary;
-use std::fmt::Write;
+use cofill::adas::Weight;
 
 /// All of them. The document that takes them in needs the packages `booktabs` and `makecell`, as the first lines say.
-pub fn latex(report: &Report) -> String {
-    let mut tex = "% \\usepackage{booktabs,makecell}\n\
-                   \\providecommand{\\rescell}[2]{\\makecell{\\textbf{#1} \\\\ \\scriptsize #2}}\n"
-        .to_owned();
+pub fn tables(report: &Report) -> Tables {
+    let preamble = vec![
+        "% \\usepackage{booktabs,makecell}".to_owned(),
+        "\\providecommand{\\rescell}[2]{\\makecell{\\textbf{#1} \\\\ \\scriptsize #2}}".to_owned(),
+    ];
+    let mut tables = Vec::new();
     // The paper's discount comes first. Others are compared by the ablations.
     if let Some(comparison) = report.comparisons.iter().find(|comparison| !comparison.matched.gains.is_empty()) {
-        tex += &matched_gains(report, comparison);
-        tex += &robustness(report, comparison, "Method family", &comparison.by_rule, "rule");
-        tex += &robustness(report, comparison, "Dataset", &comparison.by_task, "dataset");
+        tables.push(matched_gains(report, comparison));
+        tables.push(robustness(report, comparison, "Method family", &comparison.by_rule, "rule"));
+        tables.push(robustness(report, comparison, "Dataset", &comparison.by_task, "dataset"));
     }
-    report.ablations.iter().for_each(|ablation| tex += &self::ablation(ablation));
+    tables.extend(report.ablations.iter().map(ablation));
     for model in report.points.models() {
-        for rule in report.points.rules() {
-            tex += &detailed(report, &model, &rule);
-        }
+        tables.extend(report.points.rules().iter().filter_map(|rule| detailed(report, &model, rule)));
     }
-    tex
+    Tables { preamble, tables }
 }
 
-fn table(star: &str, caption: &str, label: &str, columns: &str, body: &str) -> String {
-    format!(
-        "\n\\begin{{table{star}}}[t]\n\\caption{{{caption}}}\n\\label{{tab:{label}}}\n\\centering\n\\small\n\
-         \\begin{{tabular}}{{{columns}}}\n\\toprule\n{body}\\bottomrule\n\\end{{tabular}}\n\\end{{table{star}}}\n"
-    )
+/// Text with the paper's own spelling of a rule.
+fn text(text: &str) -> String {
+    escaped(text).replace("Top-k", "Top-$k$")
 }
 
-fn line(fields: &[String]) -> String {
-    fields.join(" & ") + " \\\\\n"
+fn texts(row: &[String]) -> Line {
+    Line::cells(row.iter().map(|field| text(field)))
 }
 
-fn matched_gains(report: &Report, comparison: &Comparison) -> String {
-    let table_of = gains(report, comparison);
-    let (last, rows) = table_of.rows.split_last().expect("the mean of all is the last row");
-    let tex = |row: &Vec<String>| line(&row.iter().map(|field| escaped(field)).collect::<Vec<_>>());
-    let head = tex(&table_of.head).replace("Task", "Dataset").replace("EB-Sampler", "EB");
-    let mut body = head + "\\midrule\n";
-    rows.iter().for_each(|row| body += &tex(row));
-    body += "\\midrule\n";
-    body += &tex(last);
-    let models = escaped(&models(report, comparison).join(" / "));
+fn matched_gains(report: &Report, comparison: &Comparison) -> Float {
+    let table = gains(report, comparison);
+    let head = table.head.iter().map(|name| match name.as_str() {
+        "Task" => "Dataset".into(),
+        name => text(name).replace("EB-Sampler", "EB"),
+    });
+    let mut lines = vec![Line::cells(head), Line::Rule];
+    lines.extend(table.rows.iter().map(|row| texts(row)));
+    // The means over datasets are the last row.
+    lines.insert(lines.len() - 1, Line::Rule);
+    let models = text(&models(report, comparison).join(" / "));
     let caption = format!(
         "Matched-NFE absolute gains of {} in the low-NFE regime, reported as {models} percentage points.",
         discount(comparison)
     );
-    let columns = format!("l{}", "c".repeat(table_of.head.len() - 1));
-    self::table("", &caption, &format!("matched-nfe-gains{}", suffix(comparison)), &columns, &body)
+    let columns = format!("l{}", "c".repeat(table.head.len() - 1));
+    let label = format!("matched-nfe-gains{}", suffix(comparison));
+    Float { label: Some(label), ..Float::new(caption, columns, lines) }
 }
 
-fn robustness(report: &Report, comparison: &Comparison, what: &str, summaries: &[Summary], label: &str) -> String {
-    let head = format!(
-        "{what} & Matched points & Mean gain & \\makecell{{95\\% bootstrap\\\\interval}} & Positive / negative \\\\\n"
-    );
-    let row = |summary: &Summary| line(&robustness_row(summary).iter().map(|field| escaped(field)).collect::<Vec<_>>());
-    let mut body = head + "\\midrule\n" + &summaries.iter().map(row).collect::<String>();
-    body += &format!("\\midrule\n{}", row(&comparison.all));
+fn robustness(report: &Report, comparison: &Comparison, what: &str, summaries: &[Summary], by: &str) -> Float {
+    let interval = "\\makecell{95\\% bootstrap\\\\interval}";
+    let mut lines =
+        vec![Line::cells([what, "Matched points", "Mean gain", interval, "Positive / negative"]), Line::Rule];
+    lines.extend(summaries.iter().map(|summary| texts(&robustness_row(summary))));
+    lines.extend([Line::Rule, texts(&robustness_row(&comparison.all))]);
     let caption = format!(
         "Robustness of gains of {} across matched operating points. Gains are absolute differences in percentage points after matching by NFE. \
          Bootstrap intervals use {} operating-point resamples.",
         discount(comparison),
         report.bootstrap.resamples
     );
-    table("", &caption, &format!("robustness-by-{label}{}", suffix(comparison)), "lcccc", &body)
+    let label = format!("robustness-by-{by}{}", suffix(comparison));
+    Float { label: Some(label), ..Float::new(caption, "lcccc", lines) }
 }
 
 /// One of the paper's three; the best strength on average is bold, or the best value of every setting.
-fn ablation(ablation: &Ablation) -> String {
+fn ablation(ablation: &Ablation) -> Float {
     let Table { head, mut rows, .. } = ablation_table(ablation, &Names { value: ablated, setting });
     // Where strengths have a mean, it is the row after the settings.
     match ablation.kind {
         Kind::Alpha => bold_best(rows.iter_mut().skip(ablation.settings.len()).flat_map(|row| &mut row[1..])),
         _ => (1..head.len()).for_each(|i| bold_best(rows.iter_mut().map(|row| &mut row[i]))),
     }
-    let mut body = line(&head) + "\\midrule\n";
-    for (i, row) in rows.iter().enumerate() {
-        body += if i == ablation.settings.len() && ablation.kind == Kind::Alpha { "\\midrule\n" } else { "" };
-        body += &line(row);
+    let columns = format!("l{}", "c".repeat(head.len() - 1));
+    let mut lines = vec![Line::Cells(head), Line::Rule];
+    for (i, row) in rows.into_iter().enumerate() {
+        lines.extend((i == ablation.settings.len() && ablation.kind == Kind::Alpha).then_some(Line::Rule));
+        lines.push(Line::Cells(row));
     }
     let (what, label) = match ablation.kind {
         Kind::Alpha => (" No discount is $\\alpha=0$.", "alpha"),
         Kind::Layer => ("", "attention-source"),
         Kind::Weight => ("", "uncertainty-weight"),
     };
-    let place = escaped(&ablation.place());
+    let place = text(&ablation.place());
     let caption = format!("Scores (\\%) by {} at equal parameters, {place}.{what}", varied(ablation.kind));
-    let columns = format!("l{}", "c".repeat(head.len() - 1));
-    table("", &caption, &format!("{label}-ablation"), &columns, &body)
+    Float { label: Some(format!("{label}-ablation")), ..Float::new(caption, columns, lines) }
 }
 
-/// `Top-$k$, $k=8$`.
+/// The name of a setting: `Top-$k$, $k=8$`.
 fn setting(prefix: &str, setting: &Setting) -> String {
-    let (prefix, held) = (escaped(prefix), escaped(&setting.held));
-    let (name, param) = (escaped(&rule_name(&setting.rule)), escaped(&setting.param));
-    match symbol(&setting.rule).trim_matches('$') {
-        "" => format!("{prefix}{name} {param}{held}"),
-        symbol => format!("{prefix}{name}, ${symbol}={param}${held}"),
+    let (prefix, held) = (text(prefix), text(&setting.held));
+    let (name, param) = (text(&setting.rule.title()), text(&setting.param.to_string()));
+    match symbol(&setting.rule) {
+        None => format!("{prefix}{name} {param}{held}"),
+        Some(symbol) => format!("{prefix}{name}, ${symbol}={param}${held}"),
     }
 }
 
-fn ablated(kind: Kind, value: &str) -> String {
-    match (kind, value) {
-        (Kind::Alpha, alpha) => format!("$\\alpha={alpha}$"),
-        (Kind::Weight, "self") => "Selected-token uncertainty $1-c_s$".into(),
-        (Kind::Weight, _) => "Average masked-position uncertainty $1-c_{\\mathrm{mask}}$".into(),
-        (Kind::Layer, layer) => layer_name(layer),
+fn ablated(value: Value) -> String {
+    match value {
+        Value::Alpha(alpha) => format!("$\\alpha={alpha}$"),
+        Value::Weight(Weight::Chosen) => "Selected-token uncertainty $1-c_s$".into(),
+        Value::Weight(Weight::Mean) => "Average masked-position uncertainty $1-c_{\\mathrm{mask}}$".into(),
+        Value::NoDiscount => NO_DISCOUNT.into(),
+        Value::Layer(layers) => layer_name(layers),
     }
 }
 
@@ -127,59 +129,55 @@ fn bold_best<'a>(fields: impl Iterator<Item = &'a mut String>) {
     }
 }
 
-/// Score and NFE of every parameter, with and without discount, side by side for every task.
-fn detailed(report: &Report, model: &str, rule: &str) -> String {
-    let mut variants = report.shown();
-    let curve = |task: &str, variant: &str| report.points.curve(Key { model, task, rule, variant });
-    let shown = variants.clone();
-    let here = |point: &Point| point.model == model && point.rule == rule && shown.contains(&point.variant);
-    let tasks: Vec<String> = report
-        .points
-        .tasks()
-        .into_iter()
-        .filter(|task| report.points.all().iter().any(|point| here(point) && point.task == *task))
-        .collect();
+/// Score and NFE of every parameter, with and without discount, side by side for every task; none where a model has no point of the rule.
+fn detailed(report: &Report, model: &str, rule: &Rule) -> Option<Float> {
+    let shown = report.shown();
+    let curve = |task: &str, variant: Variant| report.points.curve(Key { model, task, rule, variant });
+    let here = |point: &&OperatingPoint| {
+        point.model == model && point.sampler.rule == *rule && shown.contains(&point.sampler.variant)
+    };
+    let points: Vec<&OperatingPoint> = report.points.all().iter().filter(here).collect();
+    let mut tasks = report.points.tasks();
+    tasks.retain(|task| points.iter().any(|point| point.task == *task));
     if tasks.is_empty() {
-        return String::new();
+        return None;
     }
-    variants.retain(|variant| tasks.iter().any(|task| !curve(task, variant).is_empty()));
-    let mut params: Vec<String> = Vec::new();
-    for point in report.points.all().iter().filter(|point| here(point)) {
-        if !params.contains(&point.param) {
-            params.push(point.param.clone());
+    let mut variants = shown.clone();
+    variants.retain(|variant| tasks.iter().any(|task| !curve(task, *variant).is_empty()));
+    let mut params: Vec<&Parameter> = Vec::new();
+    for point in &points {
+        if !params.contains(&&point.sampler.param) {
+            params.push(&point.sampler.param);
         }
     }
-    params.sort_by(|a, b| a.parse().unwrap_or(f64::MAX).total_cmp(&b.parse().unwrap_or(f64::MAX)));
-    let (n, name) = (variants.len(), escaped(&rule_name(rule)));
-    let mut body = String::new();
-    for task in &tasks {
-        // Writing to a string cannot fail.
-        let _ = write!(body, " & \\multicolumn{{{n}}}{{c}}{{{}}}", escaped(task));
-    }
-    body += " \\\\\n";
-    for i in 0..tasks.len() {
-        let _ = write!(body, "\\cmidrule(lr){{{}-{}}} ", 2 + i * n, 1 + (i + 1) * n);
-    }
-    let head = |variant: &String| short(&name) + &escaped(&variant_suffix(variant)).replace('+', "+ ");
-    let heads = tasks.iter().flat_map(|_| variants.iter().map(head));
-    body += &format!("\n{}", line(&std::iter::once(symbol(rule).to_owned()).chain(heads).collect::<Vec<_>>()));
-    for param in &params {
-        let mut cells = vec![escaped(param)];
+    params.sort_by(|a, b| a.single().unwrap_or(f64::MAX).total_cmp(&b.single().unwrap_or(f64::MAX)));
+    let (n, name) = (variants.len(), text(&rule.title()));
+    let over = tasks.iter().map(|task| format!("\\multicolumn{{{n}}}{{c}}{{{}}}", text(task)));
+    let under = |i: usize| format!("\\cmidrule(lr){{{}-{}}} ", 2 + i * n, 1 + (i + 1) * n);
+    let column = |variant: &Variant| short(&name) + &text(&variant.suffix()).replace('+', "+ ");
+    let symbol = symbol(rule).map(|symbol| format!("${symbol}$")).unwrap_or_default();
+    let mut lines = vec![
+        Line::cells(std::iter::once(String::new()).chain(over)),
+        Line::Verbatim((0..tasks.len()).map(under).collect()),
+        Line::cells(std::iter::once(symbol).chain(tasks.iter().flat_map(|_| variants.iter().map(column)))),
+    ];
+    for param in params {
+        let mut cells = vec![text(&param.to_string())];
         for task in &tasks {
             for variant in &variants {
-                let found = curve(task, variant).into_iter().find(|point| point.param == *param);
+                let found = curve(task, *variant).into_iter().find(|point| point.sampler.param == *param);
                 cells.push(found.map_or(String::new(), |p| format!("\\rescell{{{:.2}}}{{{:.2}}}", p.score, p.nfe)));
             }
         }
-        body += &format!("\\midrule\n{}", line(&cells));
+        lines.extend([Line::Rule, Line::Cells(cells)]);
     }
     let caption = format!(
         "Results on \\textbf{{{}}} with {name}. Each cell reports the \\textbf{{score}} on the first line and average NFE over samples on the second.",
-        escaped(model)
+        text(model)
     );
     let columns = format!("c {}", vec!["c".repeat(n); tasks.len()].join("|"));
-    let label: String = format!("{rule}-{model}").chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
-    table("*", &caption, &format!("detailed-{label}"), &columns, &body)
+    let label = format!("detailed-{}", label(&format!("{rule}-{model}")));
+    Some(Float { wide: true, label: Some(label), ..Float::new(caption, columns, lines) })
 }
 
 /// What the paper calls a rule where room is scarce.
@@ -188,39 +186,24 @@ fn short(name: &str) -> String {
 }
 
 /// The letter of a rule's parameter.
-fn symbol(rule: &str) -> &'static str {
-    match rule.split('@').next() {
-        Some("eb") => "$\\gamma$",
-        Some("fast") => "$f$",
-        Some("topk") => "$k$",
-        _ => "",
+fn symbol(rule: &Rule) -> Option<&'static str> {
+    match rule.name() {
+        "eb" => Some("\\gamma"),
+        "fast" => Some("f"),
+        "topk" => Some("k"),
+        _ => None,
     }
 }
 
 /// A comparison's discount, as captions call it.
 fn discount(comparison: &Comparison) -> String {
-    escaped(variant_suffix(&comparison.variant).trim())
+    text(comparison.variant.suffix().trim())
 }
 
 /// Labels of ablations differ from the paper's own.
 fn suffix(comparison: &Comparison) -> String {
-    let safe = |c: char| if c.is_alphanumeric() { c } else { '-' };
-    match comparison.variant.as_str() {
-        ADAS => String::new(),
-        other => format!("-{}", other.chars().map(safe).collect::<String>()),
+    match comparison.variant {
+        adas if adas == Variant::adas() => String::new(),
+        other => format!("-{}", label(&other.to_string())),
     }
-}
-
-fn escaped(text: &str) -> String {
-    let mut escaped = String::new();
-    for c in text.chars() {
-        match c {
-            '\\' => escaped += "\\textbackslash{}",
-            '%' | '&' | '_' | '#' | '$' | '{' | '}' => escaped.extend(['\\', c]),
-            '~' | '^' => escaped.extend(['\\', c, '{', '}']),
-            c => escaped.push(c),
-        }
-    }
-    // The paper's own name of the rule.
-    escaped.replace("Top-k", "Top-$k$")
 }

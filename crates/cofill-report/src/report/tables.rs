@@ -1,15 +1,17 @@
-//! What a report says, as tables, whoever prints them.
+//! What a report says: which tables there are, and what stands in them.
 
-use super::ablation::{Ablation, Kind, Setting};
+use super::ablation::{Ablation, Kind, Setting, Value};
 use super::{Comparison, Report};
 use crate::document::{Block, Table};
-use crate::points::{BASE, Point, rule_name, variant_suffix};
+use crate::points::{OperatingPoint, Rule, Variant};
 use crate::statistics::bootstrap::Interval;
 use crate::statistics::matched::{LOW_NFE, Summary};
 use crate::statistics::paired::{ENOUGH, NEAR, Paired};
+use cofill::Layers;
+use cofill::adas::Weight;
 
-/// The whole report.
-pub fn document(report: &Report) -> Vec<Block> {
+/// The whole report, from the title to the table of points.
+pub fn blocks(report: &Report) -> Vec<Block> {
     let mut blocks = vec![Block::Heading("Samplers compared".into()), Block::Text(about(report))];
     blocks.extend(report.warnings.iter().map(|warning| Block::Text(format!("Warning: {warning}."))));
     for comparison in &report.comparisons {
@@ -38,7 +40,7 @@ fn about(report: &Report) -> String {
 }
 
 fn compare(blocks: &mut Vec<Block>, report: &Report, comparison: &Comparison) {
-    let name = variant_suffix(&comparison.variant);
+    let name = comparison.variant.suffix();
     let name = name.trim();
     if !comparison.matched.gains.is_empty() {
         blocks.push(Block::Heading(format!("Matched-NFE gains of {name}")));
@@ -74,19 +76,19 @@ fn compare(blocks: &mut Vec<Block>, report: &Report, comparison: &Comparison) {
     }
 }
 
-/// Models with gains.
+/// The models for which there are gains, in order.
 pub(super) fn models(report: &Report, comparison: &Comparison) -> Vec<String> {
     let has = |model: &String| comparison.cells.iter().any(|cell| cell.model == *model);
     report.points.models().into_iter().filter(has).collect()
 }
 
-/// Rules with gains.
-pub(super) fn rules(report: &Report, comparison: &Comparison) -> Vec<String> {
-    let has = |rule: &String| comparison.cells.iter().any(|cell| cell.rule == *rule);
+/// The rules for which there are gains, in order.
+pub(super) fn rules(report: &Report, comparison: &Comparison) -> Vec<Rule> {
+    let has = |rule: &Rule| comparison.cells.iter().any(|cell| cell.rule == *rule);
     report.points.rules().into_iter().filter(has).collect()
 }
 
-/// Tasks with gains.
+/// The tasks for which there are gains, in order.
 pub(super) fn tasks(report: &Report, comparison: &Comparison) -> Vec<String> {
     let has = |task: &String| comparison.cells.iter().any(|cell| cell.task == *task);
     report.points.tasks().into_iter().filter(has).collect()
@@ -99,7 +101,7 @@ pub(super) fn gains(report: &Report, comparison: &Comparison) -> Table {
         models.iter().map(|model| signed(gain(model))).collect::<Vec<_>>().join(" / ")
     };
     let mut head = vec!["Task".to_owned()];
-    head.extend(rules.iter().map(|rule| rule_name(rule)));
+    head.extend(rules.iter().map(Rule::title));
     head.push("Avg. over methods".into());
     let mut rows = Vec::new();
     for task in tasks(report, comparison) {
@@ -114,7 +116,7 @@ pub(super) fn gains(report: &Report, comparison: &Comparison) -> Table {
     }
     last.push(joined(&|model| comparison.mean_of_cells(|cell| cell.model == *model)));
     rows.push(last);
-    Table { head, rows, words: 1 }
+    Table { caption: None, head, rows, words: 1 }
 }
 
 /// A row of the paper's robustness tables: name, points, mean, interval, wins and losses.
@@ -130,7 +132,7 @@ pub(super) fn robustness_row(summary: &Summary) -> Vec<String> {
 
 fn robustness(what: &str, summaries: &[Summary], all: &Summary) -> Table {
     let head = [what, "Matched points", "Mean gain", "95 % interval", "Positive / negative"].map(str::to_owned).into();
-    Table { head, rows: summaries.iter().chain([all]).map(robustness_row).collect(), words: 1 }
+    Table { caption: None, head, rows: summaries.iter().chain([all]).map(robustness_row).collect(), words: 1 }
 }
 
 /// Who was left out, by rule.
@@ -141,7 +143,7 @@ fn dropped(comparison: &Comparison) -> Option<String> {
     }
     let list = dropped.iter().map(|d| {
         let (low, high) = d.range;
-        let rule = rule_name(&d.rule);
+        let rule = d.rule.title();
         format!(
             "{} {} {rule} {} (NFE {:.2}; the curve goes from {low:.2} to {high:.2})",
             d.model, d.task, d.param, d.nfe
@@ -152,7 +154,7 @@ fn dropped(comparison: &Comparison) -> Option<String> {
         "{} of {all} base points of the low-NFE regime lie outside the range of the{} curve and are left out: {}. Points of that curve with \
          a larger parameter would bring them in.",
         dropped.len(),
-        variant_suffix(&comparison.variant),
+        comparison.variant.suffix(),
         list.collect::<Vec<_>>().join("; "),
     ))
 }
@@ -179,7 +181,7 @@ fn paired(tests: &[Paired]) -> Table {
         vec![
             test.model.clone(),
             test.task.clone(),
-            format!("{} {}", rule_name(&test.rule), test.param),
+            format!("{} {}", test.rule.title(), test.param),
             format!("{:.2}", test.nfe),
             test.n.to_string(),
             signed(Some(test.gain)),
@@ -192,7 +194,7 @@ fn paired(tests: &[Paired]) -> Table {
             or_none(test.p_holm.map(p_value)),
         ]
     };
-    Table { head: head.map(str::to_owned).into(), rows: tests.iter().map(row).collect(), words: 3 }
+    Table { caption: None, head: head.map(str::to_owned).into(), rows: tests.iter().map(row).collect(), words: 3 }
 }
 
 /// The paper's ablations, a table each.
@@ -216,31 +218,34 @@ pub(super) fn varied(kind: Kind) -> &'static str {
 
 /// How values and settings are called: differently in LaTeX.
 pub(super) struct Names {
-    pub(super) value: fn(Kind, &str) -> String,
+    pub(super) value: fn(Value) -> String,
     /// Given what stands before it.
     pub(super) setting: fn(&str, &Setting) -> String,
 }
 
 fn setting(prefix: &str, setting: &Setting) -> String {
-    format!("{prefix}{} {}{}", rule_name(&setting.rule), setting.param, setting.held)
+    format!("{prefix}{} {}{}", setting.rule.title(), setting.param, setting.held)
 }
 
-fn value(kind: Kind, value: &str) -> String {
-    match (kind, value) {
-        (Kind::Alpha, alpha) => format!("α = {alpha}"),
-        (Kind::Weight, "self") => "Selected token's uncertainty, 1 − c_s".into(),
-        (Kind::Weight, _) => "Mean uncertainty of masks, 1 − c_mask".into(),
-        (Kind::Layer, layer) => layer_name(layer),
+fn value(value: Value) -> String {
+    match value {
+        Value::Alpha(alpha) => format!("α = {alpha}"),
+        Value::Weight(Weight::Chosen) => "Selected token's uncertainty, 1 − c_s".into(),
+        Value::Weight(Weight::Mean) => "Mean uncertainty of masks, 1 − c_mask".into(),
+        Value::NoDiscount => NO_DISCOUNT.into(),
+        Value::Layer(layers) => layer_name(layers),
     }
 }
 
-pub(super) fn layer_name(layer: &str) -> String {
-    match layer {
-        BASE => "Confidence, no discount".into(),
-        "first" => "First-layer attention".into(),
-        "middle" => "Middle-layer attention".into(),
-        "last" => "Final-layer attention".into(),
-        number => format!("Attention of layer {number}"),
+/// What selects where there is no discount.
+pub(super) const NO_DISCOUNT: &str = "Confidence, no discount";
+
+pub(super) fn layer_name(layers: Layers) -> String {
+    match layers {
+        Layers::First => "First-layer attention".into(),
+        Layers::Middle => "Middle-layer attention".into(),
+        Layers::Last => "Final-layer attention".into(),
+        other => format!("Attention of layer {other}"),
     }
 }
 
@@ -253,7 +258,7 @@ pub(super) fn ablation_table(ablation: &Ablation, names: &Names) -> Table {
         Kind::Weight => "Uncertainty weighting term",
     };
     let mut head = vec![first.to_owned()];
-    head.extend(ablation.values.iter().map(|value| (names.value)(ablation.kind, value)));
+    head.extend(ablation.values.iter().map(|value| (names.value)(*value)));
     let mut rows: Vec<Vec<String>> = Vec::new();
     for setting in &ablation.settings {
         let name = (names.setting)(&ablation.prefix(setting), setting);
@@ -264,10 +269,10 @@ pub(super) fn ablation_table(ablation: &Ablation, names: &Names) -> Table {
         rows.push(std::iter::once(format!("Average over {n} settings")).chain(means).collect());
     }
     if ablation.kind == Kind::Alpha {
-        return Table { head, rows, words: 1 };
+        return Table { caption: None, head, rows, words: 1 };
     }
     let turned = |i: usize| std::iter::once(&head).chain(&rows).map(|row| row[i].clone()).collect();
-    Table { head: turned(0), rows: (1..head.len()).map(turned).collect(), words: 1 }
+    Table { caption: None, head: turned(0), rows: (1..head.len()).map(turned).collect(), words: 1 }
 }
 
 fn areas(blocks: &mut Vec<Block>, report: &Report) {
@@ -275,7 +280,7 @@ fn areas(blocks: &mut Vec<Block>, report: &Report) {
     let mut rows: Vec<Vec<String>> = Vec::new();
     for model in report.points.models() {
         for rule in report.points.rules() {
-            for variant in std::iter::once(BASE.to_owned()).chain(report.points.variants()) {
+            for variant in std::iter::once(Variant::Base).chain(report.points.variants()) {
                 let area = |task: &String| {
                     let here =
                         |a: &&super::Area| (&a.model, &a.task, &a.rule, &a.variant) == (&model, task, &rule, &variant);
@@ -283,7 +288,7 @@ fn areas(blocks: &mut Vec<Block>, report: &Report) {
                 };
                 let areas: Vec<Option<f64>> = tasks.iter().map(area).collect();
                 if areas.iter().any(Option::is_some) {
-                    let mut row = vec![model.clone(), rule_name(&rule) + &variant_suffix(&variant)];
+                    let mut row = vec![model.clone(), rule.title() + &variant.suffix()];
                     row.extend(areas.into_iter().map(|area| area.map_or("-".into(), |area| format!("{area:.1}"))));
                     rows.push(row);
                 }
@@ -296,7 +301,7 @@ fn areas(blocks: &mut Vec<Block>, report: &Report) {
     let what = "The area under accuracy by tokens per forward, as d3LLM defines it. It leaves out points more than 5 below the least parallel \
                 one, so it shows how far a sampler goes without loss, and nothing of what comes after.";
     blocks.push(Block::Text(what.into()));
-    blocks.push(Block::Table(Table { head, rows, words: 2 }));
+    blocks.push(Block::Table(Table { caption: None, head, rows, words: 2 }));
 }
 
 fn fronts(blocks: &mut Vec<Block>, report: &Report) {
@@ -311,17 +316,17 @@ fn fronts(blocks: &mut Vec<Block>, report: &Report) {
     blocks.push(Block::Heading("Pareto front".into()));
     blocks.push(Block::Text("Points that no other beats in both score and forwards.".into()));
     let head = ["Model", "Task", "Sampler", "NFE", "Score"].map(str::to_owned).into();
-    blocks.push(Block::Table(Table { head, rows, words: 3 }));
+    blocks.push(Block::Table(Table { caption: None, head, rows, words: 3 }));
 }
 
 fn points(report: &Report) -> Table {
     let head = ["Model", "Task", "Sampler", "n", "Score", "± SE", "NFE", "Tokens/forward", "Useful tokens/s"];
-    let row = |p: &Point| {
+    let row = |p: &OperatingPoint| {
         let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".into());
         vec![
             p.model.clone(),
             p.task.clone(),
-            p.sampler(),
+            p.sampler.to_string(),
             or_none(p.n.map(|n| n.to_string())),
             format!("{:.2}", p.score),
             or_none(p.standard_error.map(|error| format!("{error:.2}"))),
@@ -330,15 +335,20 @@ fn points(report: &Report) -> Table {
             or_none(p.useful_per_second.map(|speed| format!("{speed:.1}"))),
         ]
     };
-    Table { head: head.map(str::to_owned).into(), rows: report.points.all().iter().map(row).collect(), words: 3 }
+    Table {
+        caption: None,
+        head: head.map(str::to_owned).into(),
+        rows: report.points.all().iter().map(row).collect(),
+        words: 3,
+    }
 }
 
-/// `+1.50`.
+/// Points with their sign, `+1.50`; a dash where there are none.
 pub(super) fn signed(value: Option<f64>) -> String {
     value.map_or("-".into(), |value| format!("{value:+.2}"))
 }
 
-/// `[+1.00, +2.00]`.
+/// Both ends with their sign: `[+1.00, +2.00]`.
 fn interval(Interval { low, high }: Interval) -> String {
     format!("[{low:+.2}, {high:+.2}]")
 }

@@ -1,6 +1,6 @@
 use super::*;
-use crate::points::tests::point;
-use crate::points::{ADAS, BASE, Outcome, Point};
+use crate::points::Outcome;
+use crate::points::tests::{ADAS, BASE, named, point};
 
 /// Two rules on one task of 16 positions, and a rival.
 fn report() -> Report {
@@ -28,8 +28,8 @@ fn gains_are_grouped_and_averaged() {
     // EB+AD at 4 forwards is a third of the way from 30 to 60: 40 − 20 = +20. Top-k+AD at 4 is 44 − 50 = −6, and at 2 it has no point.
     let report = report();
     let [comparison] = &report.comparisons[..] else { panic!("{:?}", report.comparisons) };
-    assert_eq!(comparison.cell("tiny", "sums", "eb"), Some(20.0));
-    assert_eq!(comparison.cell("tiny", "sums", "topk"), Some(-6.0));
+    assert_eq!(comparison.cell("tiny", "sums", &Rule::read("eb")), Some(20.0));
+    assert_eq!(comparison.cell("tiny", "sums", &Rule::read("topk")), Some(-6.0));
     assert_eq!((comparison.all.points, comparison.all.wins, comparison.all.losses), (2, 1, 1));
     assert_eq!(comparison.all.mean.unwrap().value, 7.0);
     assert_eq!(comparison.mean_of_cells(|_| true), Some(7.0));
@@ -41,7 +41,7 @@ fn gains_are_grouped_and_averaged() {
 #[test]
 fn areas_and_fronts_are_those_of_all_samplers() {
     let report = report();
-    let klass = report.aup.iter().find(|area| area.rule == "klass").unwrap();
+    let klass = report.aup.iter().find(|area| area.rule == Rule::read("klass")).unwrap();
     // One point of 16/3 tokens per forward at 35: nothing but the first rectangle.
     assert!((klass.aup - 16.0 / 3.0 * 35.0).abs() < 1e-9);
     let samplers: Vec<&str> = report.pareto[0].points.iter().map(|point| point.sampler.as_str()).collect();
@@ -110,7 +110,7 @@ fn the_figure_has_the_papers_arrangement() {
     assert_eq!(rows[2], ["EB-Sampler +AD", "Top-k +AD", "KLASS"]);
 }
 
-fn reported(points: Vec<Point>) -> Report {
+fn reported(points: Vec<OperatingPoint>) -> Report {
     Report::new(Points::new(points).unwrap(), Bootstrap { resamples: 50, seed: 1 })
 }
 
@@ -137,7 +137,7 @@ fn ablated() -> Report {
 #[test]
 fn every_ablation_has_a_table_in_the_papers_layout() {
     let report = ablated();
-    let text = markdown::markdown(&tables::document(&report));
+    let text = markdown::markdown(&tables::blocks(&report));
     // Strengths by their size; means of 10 and 20, 30 and 50, 50 and 30, 20 and 40. A setting with one discount is none.
     let strengths = "\
 | Setting                 | α = 0 | α = 5 | α = 10 | α = 40 |
@@ -163,7 +163,7 @@ fn every_ablation_has_a_table_in_the_papers_layout() {
     for table in [strengths, weights, layers] {
         assert!(text.contains(table), "no\n{table}in\n{text}");
     }
-    let tex = latex::latex(&report);
+    let tex = report.document().latex.to_string();
     for line in [
         "Setting & $\\alpha=0$ & $\\alpha=5$ & $\\alpha=10$ & $\\alpha=40$ \\\\",
         "Top-$k$, $k=4$ & 10.00 & 30.00 & 50.00 & 20.00 \\\\",
@@ -178,7 +178,8 @@ fn every_ablation_has_a_table_in_the_papers_layout() {
 #[test]
 fn two_weights_are_an_ablation_without_a_base() {
     // As `experiments/uncertainty.toml`; here at a strength that is not the paper's, and on two tasks.
-    let of = |task: &str, variant, score| Point { task: task.into(), ..point(("topk", "8", variant), score, 4.0) };
+    let of =
+        |task: &str, variant, score| OperatingPoint { task: task.into(), ..point(("topk", "8", variant), score, 4.0) };
     let points = [
         ("a_1", "ad:10", 1.0),
         ("a_1", "ad:10@weight=mask", 2.0),
@@ -187,12 +188,12 @@ fn two_weights_are_an_ablation_without_a_base() {
     ];
     let report = reported(points.map(|(task, variant, score)| of(task, variant, score)).into());
     let [ablation] = &report.ablations[..] else { panic!("{:?}", report.ablations) };
-    assert_eq!((ablation.kind, &ablation.values[..]), (ablation::Kind::Weight, &["self".into(), "mask".into()][..]));
+    assert_eq!((ablation.kind, named(&ablation.values)), (ablation::Kind::Weight, vec!["self".into(), "mask".into()]));
     assert_eq!(ablation.average(), Some((2, vec![2.0, 3.0])));
     assert_eq!(ablation.place(), "tiny on a_1, b");
-    let text = markdown::markdown(&tables::document(&report));
+    let text = markdown::markdown(&tables::blocks(&report));
     assert!(text.contains("| a_1, Top-k 8 ad:10 | b, Top-k 8 ad:10 | Average over 2 settings |"), "{text}");
-    let tex = latex::latex(&report);
+    let tex = report.document().latex.to_string();
     assert!(
         tex.contains(" & a\\_1, Top-$k$, $k=8$ ad:10 & b, Top-$k$, $k=8$ ad:10 & Average over 2 settings "),
         "{tex}"
@@ -201,7 +202,7 @@ fn two_weights_are_an_ablation_without_a_base() {
 
 #[test]
 fn the_papers_tables_and_figures_show_its_discount_only() {
-    let tex = latex::latex(&ablated());
+    let tex = ablated().document().latex.to_string();
     let count = |words: &str| tex.matches(words).count();
     assert_eq!((count("\\label{tab:matched-nfe-gains"), count("\\label{tab:robustness-by-")), (1, 2), "{tex}");
     assert_eq!(count("absolute gains of +AD in"), 1, "{tex}");
@@ -213,7 +214,7 @@ fn the_papers_tables_and_figures_show_its_discount_only() {
 
 #[test]
 fn gains_of_uneven_runs_are_named() {
-    let with = |param, variant, nfe, n| Point { n: Some(n), ..point(("topk", param, variant), 10.0, nfe) };
+    let with = |param, variant, nfe, n| OperatingPoint { n: Some(n), ..point(("topk", param, variant), 10.0, nfe) };
     // One position after the other is outside the regime, so nothing is compared with its 500 questions.
     let mut points = vec![
         with("1", BASE, 16.0, 500),
@@ -233,10 +234,13 @@ fn too_few_questions_show_no_p_in_any_form() {
     // Two of 40 are right only with the discount: +5 points, exact p = 2 / 4, and nothing to resample.
     let answered = |variant, right: usize| {
         let outcome = |i: usize| Outcome { prompt: i.to_string(), score: f64::from(u8::from(i < right)), nfe: 4 };
-        Point { outcomes: (0..40).map(outcome).collect(), ..point(("topk", "4", variant), right as f64 / 0.4, 4.0) }
+        OperatingPoint {
+            outcomes: (0..40).map(outcome).collect(),
+            ..point(("topk", "4", variant), right as f64 / 0.4, 4.0)
+        }
     };
     let report = reported(vec![answered(BASE, 10), answered(ADAS, 12)]);
-    let document = tables::document(&report);
+    let document = report.document().blocks;
     let text = markdown::markdown(&document);
     let cells = |line: &str| line.split('|').map(str::trim).map(str::to_owned).collect::<Vec<_>>();
     let want = "|tiny|sums|Top-k 4|4.00|40|+5.00|2|-|-|0 / 2|4.00|0.500|0.500|";
@@ -252,7 +256,7 @@ fn too_few_questions_show_no_p_in_any_form() {
 
 #[test]
 fn a_bar_does_not_end_a_field() {
-    let bar = Point { task: "a|b".into(), ..point(("topk", "4", BASE), 10.0, 4.0) };
-    let text = markdown::markdown(&tables::document(&reported(vec![bar])));
+    let bar = OperatingPoint { task: "a|b".into(), ..point(("topk", "4", BASE), 10.0, 4.0) };
+    let text = markdown::markdown(&tables::blocks(&reported(vec![bar])));
     assert!(text.contains("| tiny  | a\\|b | Top-k 4 |"), "{text}");
 }

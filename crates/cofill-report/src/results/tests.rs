@@ -60,7 +60,12 @@ fn nothing_is_overwritten_or_mixed() {
     let path = scratch("mixed");
     Results::create(&path, &header("topk:1"), Existing::Refuse).unwrap().append(&record(0, 1.0)).unwrap();
     let before = std::fs::read(&path).unwrap();
-    assert!(Results::create(&path, &header("topk:1"), Existing::Refuse).unwrap_err().to_string().contains("--resume"));
+    assert!(
+        Results::create(&path, &header("topk:1"), Existing::Refuse)
+            .unwrap_err()
+            .to_string()
+            .contains("exists; continue it, replace it")
+    );
     let error = Results::resume(&path, &header("topk:2")).unwrap_err().to_string();
     assert!(error.contains("its sampler is \"topk:1\", and now sampler is \"topk:2\""), "{error}");
     // Who made it may differ; that is why it is written down.

@@ -115,9 +115,9 @@ pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
 /// From low to high.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Interval {
-    /// The lower end.
+    /// The lower end of the interval.
     pub low: f64,
-    /// The upper end.
+    /// The upper end of the interval.
     pub high: f64,
 }
 

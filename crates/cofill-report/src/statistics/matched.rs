@@ -9,7 +9,7 @@
 //! and base points outside the range of that curve are left out. Gains are then averaged, with a bootstrap over operating points. That
 //! interval tells how stable gains are across settings; whether a gain at one setting is chance is the question of [`crate::statistics::paired`].
 
-use crate::points::{BASE, Key, Point, Points, TIE};
+use crate::points::{Key, OperatingPoint, Parameter, PointSampler, Points, Rule, TIE, Variant};
 use crate::statistics::bootstrap::{Bootstrap, Estimate};
 use serde::Serialize;
 
@@ -19,16 +19,16 @@ pub const LOW_NFE: f64 = 4.0;
 /// A base point, and the discounted curve at its NFE.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Gain {
-    /// Which model.
+    /// The model of the base point.
     pub model: String,
-    /// Which task.
+    /// The task of the base point.
     pub task: String,
-    /// Which rule.
-    pub rule: String,
+    /// The sampler of both, without parameter and discount.
+    pub rule: Rule,
     /// The base point's parameter.
-    pub param: String,
-    /// Which discount.
-    pub variant: String,
+    pub param: Parameter,
+    /// The discount that the base point is compared with.
+    pub variant: Variant,
     /// Where both are compared.
     pub nfe: f64,
     /// The base point's tokens per forward.
@@ -44,17 +44,17 @@ pub struct Gain {
 /// A base point that the discounted curve does not reach.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Dropped {
-    /// Which model.
+    /// The model of the base point.
     pub model: String,
-    /// Which task.
+    /// The task of the base point.
     pub task: String,
-    /// Which rule.
-    pub rule: String,
+    /// The sampler of both, without parameter and discount.
+    pub rule: Rule,
     /// The base point's parameter.
-    pub param: String,
-    /// Which discount.
-    pub variant: String,
-    /// Where it lies.
+    pub param: Parameter,
+    /// The discount that the base point is compared with.
+    pub variant: Variant,
+    /// Forwards for a question at the base point, on average.
     pub nfe: f64,
     /// From where to where the curve goes.
     pub range: (f64, f64),
@@ -65,19 +65,20 @@ pub struct Dropped {
 pub struct Matched {
     /// Within the range of the curve.
     pub gains: Vec<Gain>,
-    /// Outside.
+    /// Base points outside that range.
     pub dropped: Vec<Dropped>,
 }
 
 /// Compares the base points of every rule with the curve of `variant`.
-pub fn matched(points: &Points, variant: &str) -> Matched {
+pub fn matched(points: &Points, variant: Variant) -> Matched {
     let mut matched = Matched::default();
-    let low_nfe = |point: &&Point| point.variant == BASE && point.tokens_per_forward >= LOW_NFE;
+    let low_nfe =
+        |point: &&OperatingPoint| point.sampler.variant == Variant::Base && point.tokens_per_forward >= LOW_NFE;
     for point in points.all().iter().filter(low_nfe) {
         let curve = Curve::new(&points.curve(Key { variant, ..point.key() }));
         let Some(range) = curve.range() else { continue };
-        let (model, task, rule) = (point.model.clone(), point.task.clone(), point.rule.clone());
-        let (param, variant, nfe) = (point.param.clone(), variant.to_owned(), point.nfe);
+        let (model, task, nfe) = (point.model.clone(), point.task.clone(), point.nfe);
+        let PointSampler { rule, param, .. } = point.sampler.clone();
         match curve.at(nfe) {
             Some(discounted) => {
                 let (base, tokens_per_forward) = (point.score, point.tokens_per_forward);
@@ -100,7 +101,7 @@ pub struct Curve {
 
 impl Curve {
     /// The curve through points. Points with the same NFE count as one with their mean score.
-    pub fn new(points: &[&Point]) -> Curve {
+    pub fn new(points: &[&OperatingPoint]) -> Curve {
         Curve::through(points.iter().map(|point| (point.nfe, point.score)).collect())
     }
 
@@ -133,9 +134,9 @@ impl Curve {
 /// Gains of some group, summed up.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
-    /// Of what.
+    /// The rule, task or model whose gains these are.
     pub name: String,
-    /// Operating points.
+    /// How many operating points were compared.
     pub points: usize,
     /// The mean gain in points, with its interval over operating points; none of no points.
     pub mean: Option<Estimate>,
@@ -146,7 +147,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Sums up gains.
+    /// Sums up the gains of one group.
     pub fn of(name: &str, gains: &[f64], bootstrap: Bootstrap) -> Summary {
         Summary {
             name: name.into(),
@@ -161,8 +162,7 @@ impl Summary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::points::ADAS;
-    use crate::points::tests::point;
+    use crate::points::tests::{ADAS, BASE, point};
     use proptest::prelude::*;
 
     #[test]
@@ -177,11 +177,11 @@ mod tests {
             point(("eb", "3", ADAS), 40.0, 2.0),
             point(("klass", "1", BASE), 10.0, 3.0),
         ]);
-        let Matched { gains, dropped } = matched(&points.unwrap(), ADAS);
+        let Matched { gains, dropped } = matched(&points.unwrap(), Variant::adas());
         let [gain] = &gains[..] else { panic!("{gains:?}") };
-        assert_eq!((gain.param.as_str(), gain.base, gain.discounted, gain.gain), ("3", 52.0, 60.0, 8.0));
+        assert_eq!((gain.param.to_string().as_str(), gain.base, gain.discounted, gain.gain), ("3", 52.0, 60.0, 8.0));
         let [dropped] = &dropped[..] else { panic!("{dropped:?}") };
-        assert_eq!((dropped.param.as_str(), dropped.nfe, dropped.range), ("9", 1.6, (2.0, 4.5)));
+        assert_eq!((dropped.param.to_string().as_str(), dropped.nfe, dropped.range), ("9", 1.6, (2.0, 4.5)));
     }
 
     #[test]
@@ -210,7 +210,7 @@ mod tests {
         let at = |variant, param, (score, nfe)| point(("eb", param, variant), score, nfe);
         let points =
             vec![at(BASE, "2", mean(1.0, 42.0)), at(ADAS, "3", mean(0.0, 41.0)), at(ADAS, "1", mean(5.0, 46.0))];
-        let gain = matched(&Points::new(points).unwrap(), ADAS).gains[0].gain;
+        let gain = matched(&Points::new(points).unwrap(), Variant::adas()).gains[0].gain;
         assert!(gain.abs() < 1e-12, "{gain}");
         let Summary { wins, losses, .. } = Summary::of("all", &[gain, -gain, 1e-6], Bootstrap::default());
         assert_eq!((wins, losses), (1, 0));

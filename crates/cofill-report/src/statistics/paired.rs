@@ -11,7 +11,7 @@
 //!
 //! With many operating points some look significant by luck; [`holm`] corrects for their number.
 
-use crate::points::{BASE, Key, Point, Points};
+use crate::points::{Key, OperatingPoint, Parameter, PointSampler, Points, Rule, Variant};
 use crate::statistics::bootstrap::{Bootstrap, Interval, LEVEL, Replicates};
 use crate::statistics::matched::LOW_NFE;
 use serde::Serialize;
@@ -27,21 +27,21 @@ pub const ENOUGH: usize = 6;
 /// A base point against the discounted curve, question by question.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Paired {
-    /// Which model.
+    /// The model of the base point.
     pub model: String,
-    /// Which task.
+    /// The task of the base point.
     pub task: String,
-    /// Which rule.
-    pub rule: String,
+    /// The sampler of both, without parameter and discount.
+    pub rule: Rule,
     /// The base point's parameter.
-    pub param: String,
-    /// Which discount.
-    pub variant: String,
+    pub param: Parameter,
+    /// The discount that the base point is compared with.
+    pub variant: Variant,
     /// The base point's NFE.
     pub nfe: f64,
     /// Whether it is in the regime of which the paper speaks.
     pub low_nfe: bool,
-    /// Questions.
+    /// How many questions both were asked.
     pub n: usize,
     /// The matched gain in points.
     pub gain: f64,
@@ -61,8 +61,8 @@ pub struct Paired {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct McNemar {
     /// The discounted point's parameter.
-    pub param: String,
-    /// Its NFE.
+    pub param: Parameter,
+    /// Forwards for a question at that point, on average.
     pub nfe: f64,
     /// Right only without the discount.
     pub only_base: usize,
@@ -73,16 +73,16 @@ pub struct McNemar {
 }
 
 /// Tests every base point whose questions are known against the curve of `variant`. Points that were asked other questions are passed over.
-pub fn paired(points: &Points, variant: &str, bootstrap: Bootstrap) -> Vec<Paired> {
-    let known = |point: &&Point| !point.outcomes.is_empty();
+pub fn paired(points: &Points, variant: Variant, bootstrap: Bootstrap) -> Vec<Paired> {
+    let known = |point: &&OperatingPoint| !point.outcomes.is_empty();
     let mut tests = Vec::new();
-    for key in points.curves().into_iter().filter(|key| key.variant == BASE) {
-        let mut base: Vec<&Point> = points.curve(key).into_iter().filter(known).collect();
-        let curve: Vec<&Point> = points.curve(Key { variant, ..key }).into_iter().filter(known).collect();
+    for key in points.curves().into_iter().filter(|key| key.variant == Variant::Base) {
+        let mut base: Vec<&OperatingPoint> = points.curve(key).into_iter().filter(known).collect();
+        let curve: Vec<&OperatingPoint> = points.curve(Key { variant, ..key }).into_iter().filter(known).collect();
         while let Some(&first) = base.first() {
-            let same = |point: &&Point| same_questions(first, point);
+            let same = |point: &&OperatingPoint| same_questions(first, point);
             let (here, others) = base.into_iter().partition(same);
-            let asked = Asked { base: here, curve: curve.iter().copied().filter(same).collect() };
+            let asked = SameQuestions { base: here, curve: curve.iter().copied().filter(same).collect() };
             tests.extend(asked.tests(bootstrap));
             base = others;
         }
@@ -95,9 +95,9 @@ pub fn paired(points: &Points, variant: &str, bootstrap: Bootstrap) -> Vec<Paire
 }
 
 /// Points that were asked the same questions: some of the base, and the discounted curve.
-struct Asked<'a> {
-    base: Vec<&'a Point>,
-    curve: Vec<&'a Point>,
+struct SameQuestions<'a> {
+    base: Vec<&'a OperatingPoint>,
+    curve: Vec<&'a OperatingPoint>,
 }
 
 /// A point's scores and forwards over some questions, summed up: whole numbers where scores are 0 or 1, and then exact.
@@ -107,7 +107,7 @@ struct Total {
     nfe: f64,
 }
 
-impl Asked<'_> {
+impl SameQuestions<'_> {
     fn tests(&self, bootstrap: Bootstrap) -> Vec<Paired> {
         let replicates = if self.curve.is_empty() { Vec::new() } else { self.replicates(bootstrap) };
         let tests = self.base.iter().zip(&replicates).map(|(base, replicates)| self.test(base, replicates));
@@ -116,7 +116,7 @@ impl Asked<'_> {
 
     /// The matched gain of every base point on every resample. All points share the draws, so what they have in common cancels.
     fn replicates(&self, bootstrap: Bootstrap) -> Vec<Replicates> {
-        let points: Vec<&Point> = self.base.iter().chain(&self.curve).copied().collect();
+        let points: Vec<&OperatingPoint> = self.base.iter().chain(&self.curve).copied().collect();
         let n = points[0].outcomes.len();
         let answer = |question: usize| points.iter().map(move |point| Total::of(point, question));
         let answers: Vec<Total> = (0..n).flat_map(answer).collect(); // [questions x points]
@@ -136,7 +136,7 @@ impl Asked<'_> {
     }
 
     /// None where the curve does not go.
-    fn test(&self, base: &Point, replicates: &Replicates) -> Option<Paired> {
+    fn test(&self, base: &OperatingPoint, replicates: &Replicates) -> Option<Paired> {
         let n = base.outcomes.len();
         let mut curve: Vec<Total> = self.curve.iter().map(|point| Total::whole(point)).collect();
         curve.sort_by(|a, b| a.nfe.total_cmp(&b.nfe));
@@ -144,18 +144,19 @@ impl Asked<'_> {
         if here.nfe < curve.first()?.nfe || here.nfe > curve.last()?.nfe {
             return None;
         }
-        let away = |point: &Point| (point.nfe - base.nfe).abs();
+        let away = |point: &OperatingPoint| (point.nfe - base.nfe).abs();
         let nearest = self.curve.iter().min_by(|a, b| away(a).total_cmp(&away(b)))?;
         let near = away(nearest) <= NEAR * base.nfe;
         let pairs = base.outcomes.iter().zip(&nearest.outcomes);
         let differing = pairs.filter(|(base, nearest)| base.score != nearest.score).count();
         let enough = differing >= ENOUGH;
+        let PointSampler { rule, param, .. } = base.sampler.clone();
         Some(Paired {
             model: base.model.clone(),
             task: base.task.clone(),
-            rule: base.rule.clone(),
-            param: base.param.clone(),
-            variant: nearest.variant.clone(),
+            rule,
+            param,
+            variant: nearest.sampler.variant,
             nfe: base.nfe,
             low_nfe: base.tokens_per_forward >= LOW_NFE,
             n,
@@ -170,13 +171,13 @@ impl Asked<'_> {
 }
 
 impl Total {
-    fn of(point: &Point, question: usize) -> Total {
+    fn of(point: &OperatingPoint, question: usize) -> Total {
         let outcome = &point.outcomes[question];
         Total { score: outcome.score, nfe: outcome.nfe as f64 }
     }
 
-    /// Over all questions.
-    fn whole(point: &Point) -> Total {
+    /// The totals over all of a point's questions.
+    fn whole(point: &OperatingPoint) -> Total {
         let mut whole = Total::default();
         (0..point.outcomes.len()).for_each(|question| whole.add(&Total::of(point, question)));
         whole
@@ -225,7 +226,7 @@ fn neighbours(base: &Total, curve: &[Total]) -> (Total, Total) {
     (knot(curve[below].nfe), knot(curve[above].nfe))
 }
 
-fn same_questions(a: &Point, b: &Point) -> bool {
+fn same_questions(a: &OperatingPoint, b: &OperatingPoint) -> bool {
     a.outcomes.len() == b.outcomes.len() && a.outcomes.iter().zip(&b.outcomes).all(|(a, b)| a.prompt == b.prompt)
 }
 
@@ -239,7 +240,7 @@ fn two_sided(replicates: &[f64]) -> f64 {
 
 impl McNemar {
     /// Counts; none when a score is neither right nor wrong.
-    fn of(base: &Point, discounted: &Point) -> Option<McNemar> {
+    fn of(base: &OperatingPoint, discounted: &OperatingPoint) -> Option<McNemar> {
         let (mut only_base, mut only_discounted) = (0, 0);
         for (b, d) in base.outcomes.iter().zip(&discounted.outcomes) {
             match (b.score, d.score) {
@@ -249,7 +250,7 @@ impl McNemar {
                 _ => return None,
             }
         }
-        let (param, nfe, p) = (discounted.param.clone(), discounted.nfe, exact(only_base, only_discounted));
+        let (param, nfe, p) = (discounted.sampler.param.clone(), discounted.nfe, exact(only_base, only_discounted));
         Some(McNemar { param, nfe, only_base, only_discounted, p })
     }
 }
@@ -284,15 +285,15 @@ pub fn holm(p: &[f64]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::points::tests::point;
-    use crate::points::{ADAS, Outcome};
+    use crate::points::Outcome;
+    use crate::points::tests::{ADAS, BASE, point};
     use proptest::prelude::*;
 
-    fn answered(sampler: (&str, &str, &str), nfe: f64, scores: &[f64]) -> Point {
+    fn answered(sampler: (&str, &str, &str), nfe: f64, scores: &[f64]) -> OperatingPoint {
         let outcome = |(i, score): (usize, &f64)| Outcome { prompt: i.to_string(), score: *score, nfe: nfe as usize };
         let outcomes = scores.iter().enumerate().map(outcome).collect();
         let mean = 100.0 * scores.iter().sum::<f64>() / scores.len() as f64;
-        Point { outcomes, ..point(sampler, mean, nfe) }
+        OperatingPoint { outcomes, ..point(sampler, mean, nfe) }
     }
 
     #[test]
@@ -320,10 +321,10 @@ mod tests {
         let low = answered(("eb", "2", ADAS), 3.0, &[1.0, 0.0, 0.0, 0.0]);
         let high = answered(("eb", "1", ADAS), 5.0, &[1.0; 4]);
         let points = Points::new(vec![base, low, high]).unwrap();
-        let tests = paired(&points, ADAS, Bootstrap::default());
+        let tests = paired(&points, Variant::adas(), Bootstrap::default());
         let [test] = &tests[..] else { panic!("{tests:?}") };
         assert_eq!((test.n, test.gain, test.low_nfe), (4, 12.5, true));
-        assert_eq!(test.gain, crate::statistics::matched::matched(&points, ADAS).gains[0].gain);
+        assert_eq!(test.gain, crate::statistics::matched::matched(&points, Variant::adas()).gains[0].gain);
         // Both points are equally near, and the first in order counts: two questions differ there, too few for more.
         assert_eq!((test.differing, test.interval, test.p_bootstrap), (2, None, None));
         assert_eq!(test.mcnemar, None, "the nearest point is a quarter away");
@@ -338,24 +339,26 @@ mod tests {
         let other = answered(("eb", "2", ADAS), 3.0, &[1.0, 1.0, 1.0, 0.0]);
         let high = answered(("eb", "1", ADAS), 6.0, &[1.0; 4]);
         let points = Points::new(vec![base, one, other, high]).unwrap();
-        let gain = paired(&points, ADAS, Bootstrap::default())[0].gain;
+        let gain = paired(&points, Variant::adas(), Bootstrap::default())[0].gain;
         assert!((gain - 100.0 / 6.0).abs() < 1e-9, "{gain}");
-        assert!((gain - crate::statistics::matched::matched(&points, ADAS).gains[0].gain).abs() < 1e-9);
+        assert!((gain - crate::statistics::matched::matched(&points, Variant::adas()).gains[0].gain).abs() < 1e-9);
     }
 
     #[test]
     fn the_nearest_point_is_tested_exactly() {
         let base = answered(("topk", "4", BASE), 4.0, &[0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0]);
         let adas = answered(("topk", "4", ADAS), 4.0, &[1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 1.0]);
-        let tests = paired(&Points::new(vec![base.clone(), adas]).unwrap(), ADAS, Bootstrap::default());
+        let tests = paired(&Points::new(vec![base.clone(), adas]).unwrap(), Variant::adas(), Bootstrap::default());
         let McNemar { only_base, only_discounted, p, .. } = tests[0].mcnemar.clone().unwrap();
         assert_eq!((only_base, only_discounted, p), (1, 5, exact(1, 5)));
         assert_eq!(tests[0].p_holm, Some(p), "one test needs no correction");
         // Other questions, or none at all, are not compared; nor is what lies outside the curve.
         let other = answered(("topk", "4", ADAS), 4.0, &[1.0; 3]);
-        assert!(paired(&Points::new(vec![base.clone(), other]).unwrap(), ADAS, Bootstrap::default()).is_empty());
+        assert!(
+            paired(&Points::new(vec![base.clone(), other]).unwrap(), Variant::adas(), Bootstrap::default()).is_empty()
+        );
         let outside = answered(("topk", "4", ADAS), 5.0, &[1.0; 7]);
-        assert!(paired(&Points::new(vec![base, outside]).unwrap(), ADAS, Bootstrap::default()).is_empty());
+        assert!(paired(&Points::new(vec![base, outside]).unwrap(), Variant::adas(), Bootstrap::default()).is_empty());
     }
 
     #[test]
@@ -373,9 +376,9 @@ mod tests {
     }
 
     /// The p-value of the last point against the curve of the others, however many questions differ.
-    fn p_of(points: &[Point]) -> f64 {
+    fn p_of(points: &[OperatingPoint]) -> f64 {
         let (base, curve) = points.split_last().unwrap();
-        let asked = Asked { base: vec![base], curve: curve.iter().collect() };
+        let asked = SameQuestions { base: vec![base], curve: curve.iter().collect() };
         two_sided(asked.replicates(Bootstrap::default())[0].sorted())
     }
 
@@ -392,7 +395,7 @@ mod tests {
         let p = p_of(&[half.clone(), discounted.clone(), all.clone()]);
         assert!((p - 2.0 * 0.363).abs() < 0.04, "{p}");
         let points = Points::new(vec![all, half, discounted]).unwrap();
-        let tests = paired(&points, ADAS, Bootstrap::default());
+        let tests = paired(&points, Variant::adas(), Bootstrap::default());
         let [test] = &tests[..] else { panic!("{tests:?}") };
         assert!((test.gain + 100.0 * 20.0 / 201.0 / 40.0).abs() < 1e-9, "{}", test.gain);
         assert_eq!((test.differing, test.interval, test.p_bootstrap), (0, None, None));
@@ -407,7 +410,7 @@ mod tests {
             scores[..right].fill(1.0);
             let points =
                 vec![answered(("topk", "4", BASE), 4.0, &[0.0; 40]), answered(("topk", "4", ADAS), 4.0, &scores)];
-            paired(&Points::new(points).unwrap(), ADAS, Bootstrap::default()).remove(0)
+            paired(&Points::new(points).unwrap(), Variant::adas(), Bootstrap::default()).remove(0)
         };
         let (five, six) = (tested(5), tested(6));
         assert_eq!((five.differing, five.interval, five.p_bootstrap, five.gain), (5, None, None, 12.5));
@@ -430,7 +433,7 @@ mod tests {
     fn partial_scores_have_no_exact_test() {
         let base = answered(("topk", "4", BASE), 4.0, &[0.5, 0.0]);
         let adas = answered(("topk", "4", ADAS), 4.0, &[1.0, 1.0]);
-        let tests = paired(&Points::new(vec![base, adas]).unwrap(), ADAS, Bootstrap::default());
+        let tests = paired(&Points::new(vec![base, adas]).unwrap(), Variant::adas(), Bootstrap::default());
         assert_eq!((tests[0].gain, tests[0].differing, tests[0].mcnemar.clone()), (75.0, 2, None));
     }
 

@@ -1,11 +1,12 @@
 //! The Pareto front: points that no other beats in both score and forwards.
 
-use crate::points::{Point, Points};
+use crate::points::{OperatingPoint, Points};
 
 /// The points of a model on a task that are not dominated, the cheapest first. A point is dominated when another needs no more forwards
 /// and scores no less, and is better in one of the two.
-pub fn front<'a>(points: &'a Points, model: &str, task: &str) -> Vec<&'a Point> {
-    let here: Vec<&Point> = points.all().iter().filter(|point| point.model == model && point.task == task).collect();
+pub fn front<'a>(points: &'a Points, model: &str, task: &str) -> Vec<&'a OperatingPoint> {
+    let here: Vec<&OperatingPoint> =
+        points.all().iter().filter(|point| point.model == model && point.task == task).collect();
     let costs: Vec<(f64, f64)> = here.iter().map(|point| (point.nfe, point.score)).collect();
     undominated(&costs).into_iter().map(|i| here[i]).collect()
 }
@@ -29,8 +30,7 @@ pub fn undominated(points: &[(f64, f64)]) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::points::tests::point;
-    use crate::points::{ADAS, BASE};
+    use crate::points::tests::{ADAS, BASE, point};
     use proptest::prelude::*;
 
     #[test]
@@ -40,7 +40,8 @@ mod tests {
         assert_eq!(undominated(&costs), [4, 5, 2]);
         let points = vec![point(("eb", "1", BASE), 29.0, 8.0), point(("eb", "1", ADAS), 30.0, 4.0)];
         let points = Points::new(points).unwrap();
-        let names: Vec<String> = front(&points, "tiny", "sums").into_iter().map(Point::sampler).collect();
+        let names: Vec<String> =
+            front(&points, "tiny", "sums").into_iter().map(|point| point.sampler.to_string()).collect();
         assert_eq!(names, ["EB-Sampler 1 +AD"]);
         assert!(front(&points, "tiny", "chain").is_empty());
     }

@@ -1,7 +1,7 @@
 //! The canvas that arguments describe: a prompt and masks, masks anywhere by id, or a template with gaps.
 
 use crate::fail::{Done, Fail};
-use cofill_engine::{Engine, Input, RunOptions, parse_tokens};
+use cofill_engine::{Engine, Error, Input, RunOptions, parse_tokens};
 
 /// What to fill.
 #[derive(clap::Args)]
@@ -28,7 +28,12 @@ impl CanvasArgs {
         let mut options = options.clone();
         options.bos = Some(self.bos);
         let tokens = |flag: &str, ids: &str, mask| {
-            parse_tokens(ids, mask).map_err(|error| Fail::request(format!("{flag}: {error}")))
+            parse_tokens(ids, mask).map_err(|error| match error {
+                Error::NotATokenId { given, expected } => {
+                    Fail::request(format!("`{given}` in {flag} is not a token id; expected {expected}"))
+                }
+                error => error.into(),
+            })
         };
         let input = match self {
             CanvasArgs { tokens: Some(ids), .. } => Input::Tokens(tokens("--tokens", ids, Some(engine.mask_id()))?),

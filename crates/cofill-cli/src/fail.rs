@@ -120,8 +120,12 @@ impl From<cofill_engine::Error> for Fail {
         use cofill_engine::Error;
         let remedy = match &error {
             Error::NoTokenizer { .. } => "give token ids with --tokens or --prompt-tokens",
+            Error::BosWithoutTokenizer { .. } => "leave out --bos",
             Error::NoBos { .. } => "leave out --bos, or give the token that you mean first in --prompt-tokens",
-            Error::NotForTheToy { .. } => "leave it out, or name another model with --model",
+            Error::NotForTheToy { option, .. } => {
+                let flag = option.replace('_', "-");
+                return Fail::request(format!("--{flag}: {error}; leave it out, or name another model with --model"));
+            }
             Error::MaskInPrompt { .. } => "--tokens takes M for a mask",
             Error::ChatWithoutPrompt => "leave out --chat, or write a prompt behind the command",
             Error::UnknownModel { .. } => return Fail::Request(anyhow::Error::new(error).context("--model")),
@@ -147,6 +151,7 @@ impl From<cofill_eval::open::Error> for Fail {
         match error {
             Error::TooMany { .. } => with("lower --limit"),
             Error::NoData { .. } => with("add --data DIR, `cofill data check DIR` says which"),
+            Error::BosWithoutTokenizer { .. } => "leave out --bos",
             Error::NoBos { .. } => with("give --bos false"),
             Error::NotForInfill { option, .. } => with(&format!("leave out --{option}")),
             Error::Engine(error) => error.into(),

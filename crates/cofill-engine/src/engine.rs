@@ -202,7 +202,7 @@ impl Engine {
             return Err(Error::NotForTheToy { option: "bos", lacks: "beginning of text" });
         };
         match &open.text {
-            Err(error) => Err(Error::NoTokenizer { problem: error.to_string() }),
+            Err(error) => Err(Error::BosWithoutTokenizer { problem: error.to_string() }),
             Ok(text) => text.tokenizer.bos().ok_or_else(|| Error::NoBos { names: text.tokenizer.names() }),
         }
     }

@@ -50,6 +50,12 @@ pub enum Error {
         /// What is wrong with it.
         problem: String,
     },
+    /// Only a tokenizer knows the beginning of text, and there is none that can be used.
+    #[error("the beginning of text is not known without a tokenizer: {problem}")]
+    BosWithoutTokenizer {
+        /// What is wrong with it.
+        problem: String,
+    },
     /// The tokenizer names no beginning of text.
     #[error("`{}` names no `bos_token`", .names.display())]
     NoBos {

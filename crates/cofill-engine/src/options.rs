@@ -137,7 +137,7 @@ impl RunOptions {
         let bad = |what, limit: &str, given: String| Err(Error::BadSetting { what, limit: limit.into(), given });
         self.proposal(Ends::default()).check()?;
         if self.block == Some(0) {
-            return bad("block", "1 or more", "0".into());
+            return bad("block length", "at least 1", "0".into());
         }
         if !(self.cfg.is_finite() && self.cfg >= 0.0) {
             return bad("cfg", "a finite number, 0 or more", self.cfg.to_string());

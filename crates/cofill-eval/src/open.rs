@@ -245,10 +245,10 @@ impl ResolvedRun {
             true => Some(about.bos.ok_or_else(|| Error::NoBos { model: spec.model.clone() })?),
             false => None,
         };
-        let length = spec.run.length.unwrap_or(spec.task.length());
-        if length == 0 {
+        if spec.run.length == Some(0) {
             return Err(Error::NoLength);
         }
+        let length = spec.run.length.unwrap_or(spec.task.length());
         let named = [("task", json!(spec.task.name())), ("model", json!(spec.model)), ("sampler", json!(spec.sampler))];
         what.extend(named.map(|(name, value)| (name.into(), value)));
         what.extend(spec.run.deciding(length, bos));

@@ -164,6 +164,10 @@ fn one_forward_of_the_toy() {
     run("probe -m toy --tokens M --layer top").is_refused(&["first, middle, last"]);
     run("probe -m toy --tokens M --logits --json").is_refused(&["--logits needs a checkpoint"]);
     run("probe -m toy --tokens M --logits").is_refused(&["--json"]);
-    run("generate -m toy --chat").is_refused(&["PROMPT"]);
-    run_with(&["generate", "-m", "toy", "Ada", "--chat"], "").is_refused(&["no chat template"]);
+    run("generate -m toy --chat").is_refused(&["a chat needs a prompt", "--chat"]);
+    // Without a template the prompt is the prompt, with a warning.
+    let chat = run_with(&["generate", "-m", "toy", "Ada", "--chat", "--json"], "");
+    let plain = run_with(&["generate", "-m", "toy", "Ada", "--json"], "");
+    assert_eq!(chat.is_fine().timeless(), plain.is_fine().timeless());
+    assert!(chat.stderr.contains("`toy` has no chat template"), "{chat}");
 }

@@ -151,7 +151,6 @@ impl From<cofill_eval::open::Error> for Fail {
         match error {
             Error::TooMany { .. } => with("lower --limit"),
             Error::NoData { .. } => with("add --data DIR, `cofill data check DIR` says which"),
-            Error::BosWithoutTokenizer { .. } => "leave out --bos",
             Error::NoBos { .. } => with("give --bos false"),
             Error::NotForInfill { option, .. } => with(&format!("leave out --{option}")),
             Error::Engine(error) => error.into(),

@@ -41,7 +41,7 @@ fn a_score_comes_with_its_records_and_does_not_depend_on_the_batch() {
     assert_eq!(one, records("3").1);
     let (header, records) = one.split_first().unwrap();
     let what = &header["what"];
-    assert_eq!((&header["cofill_eval"], records.len()), (&json!(1), 5));
+    assert_eq!((&header["cofill_eval"], records.len()), (&json!(2), 5));
     assert_eq!(
         (&what["task"], &what["sampler"], &what["split"]),
         (&json!("predicates"), &json!("topk:2"), &json!("test"))
@@ -111,6 +111,25 @@ fn kills_lose_nothing() {
     run(&line(&killed)).is_fine();
     assert!(kills > 5, "only {kills} kills: the run is too short to be disturbed");
     assert_eq!(timeless(&killed), timeless(&whole));
+}
+
+/// Whatever `generate` can be told, `eval` can, and the header says so.
+#[test]
+fn options_of_generate_are_options_of_eval() {
+    let out = fresh("eval-options.jsonl");
+    let name = out.display().to_string();
+    let line =
+        format!("eval --task chain --limit 2 --top-k 3 --logits-eos-inf --max-nfe 4 --stop #### --out {name} --json");
+    let summary = run(&line).is_fine().json();
+    assert_eq!((&summary["sampler"], &summary["nfe"]), (&json!("topk:2+ad:40"), &json!(4.0)));
+    let what = &timeless(&out)[0]["what"];
+    assert_eq!((&what["top_k"], &what["logits_eos_inf"], &what["max_nfe"]), (&json!(3), &json!(true), &json!(4)));
+    assert_eq!((&what["stop"], what.get("top_p")), (&json!(["####"]), None), "the default is not named");
+    run("eval --task chain --limit 1 --chat").is_refused(&["no chat template"]);
+    run("eval --task predicates --limit 1 --chat").is_refused(&["predicates fills gaps", "--chat"]);
+    run("eval --task chain --limit 1 -n 0").is_refused(&["length is 0"]);
+    run("diagnose intervention --task chain --limit 1 --block 8").is_refused(&["--block", "not for diagnostics"]);
+    run("diagnose intervention --task chain --limit 1 --resamples 10 --temperature 0.5 --logits-eos-inf").is_fine();
 }
 
 #[test]

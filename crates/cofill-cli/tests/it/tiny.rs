@@ -59,7 +59,8 @@ fn other_prompts_are_answered_with_a_warning() {
         assert!(ran.stderr.contains(&format!("`{model}` knows only the mini tasks")), "{ran}");
     }
     generate(&["x", "-n", "8192"]).is_refused(&["8193 positions", "`tiny-llada` holds 8192"]);
-    generate(&["x", "--chat"]).is_refused(&["`tiny-llada` has no chat template"]);
+    let chat = generate(&["x", "-n", "4", "--chat"]);
+    assert!(chat.is_fine().stderr.contains("`tiny-llada` has no chat template"), "{chat}");
 }
 
 #[test]
@@ -71,6 +72,9 @@ fn they_are_checkpoints_like_any_other() {
         answer
     };
     assert_eq!(answer("tiny-dream"), answer(folder), "what is embedded is what is in the folder");
+    // Also in what it can be asked: a prompt of a mini task needs no length, and is judged.
+    let asked = |model: &str| generate(&["-m", model]).is_fine().stderr.contains("chain: right");
+    assert!(asked("tiny-dream") && asked(folder));
     let inspection = run("models inspect tiny-dream --json").is_fine().json();
     assert_eq!(inspection["path"], "tiny-dream");
     let file = scratch("tiny.gguf");

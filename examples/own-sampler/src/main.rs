@@ -135,7 +135,7 @@ mod tests {
         let done = sweep(&registry(1).unwrap(), &dir, 4).unwrap();
         assert_eq!((done.units, done.examples), (6, 24));
         let markdown = report(&dir).unwrap();
-        assert!(markdown.contains("peaks") && markdown.contains("topk"), "{markdown}");
+        assert!(markdown.contains("peaks") && markdown.contains("Top-k"), "{markdown}");
         // The same again has nothing left to do; of another version of the sampler, its own points are run.
         assert_eq!(sweep(&registry(1).unwrap(), &dir, 4).unwrap().units, 0);
         assert_eq!(sweep(&registry(2).unwrap(), &dir, 4).unwrap().units, 2);

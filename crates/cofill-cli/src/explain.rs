@@ -3,7 +3,7 @@
 mod html;
 
 use crate::canvas::CanvasArgs;
-use crate::fail::{Done, warning_line};
+use crate::fail::{Done, Fail, warning_line};
 use crate::output::{ForceArgs, failed, refused};
 use crate::show::{Spelling, count, spelling};
 use anstyle::{AnsiColor, Style};
@@ -43,6 +43,9 @@ pub(crate) fn run(args: &Args) -> Done {
         output::check(path, args.force.existing()).map_err(refused("--html"))?;
     }
     let RunSpec { model, sampler, options, .. } = &args.run;
+    if options.max_nfe.is_some() {
+        return Err(Fail::request("--max-nfe is not for explain, which follows a decode to its end; leave it out"));
+    }
     let mut engine = Engine::open(model, options)?;
     let (input, options) = args.canvas.input(&engine, options)?;
     let prepared = engine.prepare(&input, sampler, &options)?;

@@ -119,9 +119,13 @@ impl From<cofill_engine::Error> for Fail {
     fn from(error: cofill_engine::Error) -> Fail {
         use cofill_engine::Error;
         let remedy = match &error {
-            Error::NoTokenizer { .. } => "give token ids with --tokens or --prompt-tokens",
+            Error::NoTokenizer { .. } => {
+                "name a model that has one; generate and explain also take token ids with --tokens or --prompt-tokens"
+            }
             Error::BosWithoutTokenizer { .. } => "leave out --bos",
-            Error::NoBos { .. } => "leave out --bos, or give the token that you mean first in --prompt-tokens",
+            Error::NoBos { .. } => {
+                "leave out --bos, or give the token that you mean first in --prompt-tokens, where the command has that"
+            }
             Error::NotForTheToy { option, .. } => {
                 let flag = option.replace('_', "-");
                 return Fail::request(format!("--{flag}: {error}; leave it out, or name another model with --model"));
@@ -152,6 +156,7 @@ impl From<cofill_eval::open::Error> for Fail {
             Error::TooMany { .. } => with("lower --limit"),
             Error::NoData { .. } => with("add --data DIR, `cofill data check DIR` says which"),
             Error::NoBos { .. } => with("give --bos false"),
+            Error::NoChatTemplate { .. } => with("leave out --chat"),
             Error::NotForInfill { option, .. } => with(&format!("leave out --{option}")),
             Error::Engine(error) => error.into(),
             Error::Options(error) => error.into(),

@@ -44,6 +44,8 @@ pub struct About {
     pub family: String,
     /// Beginning of text.
     pub bos: Option<TokenId>,
+    /// Whether it has a chat template.
+    pub chats: bool,
 }
 
 impl std::fmt::Debug for Engine {
@@ -55,7 +57,8 @@ impl std::fmt::Debug for Engine {
 impl About {
     /// Of a checkpoint of which nothing is loaded.
     pub fn checkpoint(checkpoint: &Checkpoint) -> Result<About> {
-        Ok(About { family: checkpoint.config()?.family.to_string(), bos: checkpoint.tokenizer()?.bos() })
+        let family = checkpoint.config()?.family.to_string();
+        Ok(About { family, bos: checkpoint.tokenizer()?.bos(), chats: checkpoint.chat()?.is_some() })
     }
 }
 
@@ -211,7 +214,7 @@ impl Engine {
     pub fn about(&self) -> Result<About> {
         let open = self.open_checkpoint().ok_or_else(|| Error::NotACheckpoint { name: self.name.clone() })?;
         let bos = open.text.as_ref().ok().and_then(|text| text.tokenizer.bos());
-        Ok(About { family: open.model.config().family.to_string(), bos })
+        Ok(About { family: open.model.config().family.to_string(), bos, chats: self.has_chat_template() })
     }
 
     /// The SHA-256 of its checkpoint.

@@ -102,11 +102,6 @@ impl RunSpec {
 const ALWAYS_NAMED: [&str; 6] = ["dtype", "length", "block", "temperature", "seed", "bos"];
 
 impl RunOptions {
-    /// The names of all options, as recipes and plans write them.
-    pub fn keys() -> Vec<String> {
-        RunOptions::default().fields().keys().cloned().collect()
-    }
-
     /// How weights are loaded.
     pub fn load(&self) -> LoadOptions {
         LoadOptions { dtype: self.dtype, device: self.device }

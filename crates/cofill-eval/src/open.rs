@@ -59,6 +59,12 @@ pub enum Error {
         /// The model.
         model: String,
     },
+    /// A chat with a model that knows none. A score of the bare prompts would be one of another protocol.
+    #[error("`{model}` has no chat template, and the run puts prompts through one")]
+    NoChatTemplate {
+        /// The model.
+        model: String,
+    },
     /// Nothing to generate.
     #[error("length is 0; give 1 or more")]
     NoLength,
@@ -248,6 +254,9 @@ impl ResolvedRun {
         if spec.run.length == Some(0) {
             return Err(Error::NoLength);
         }
+        if spec.run.chat && !about.chats {
+            return Err(Error::NoChatTemplate { model: spec.model.clone() });
+        }
         let length = spec.run.length.unwrap_or(spec.task.length());
         let named = [("task", json!(spec.task.name())), ("model", json!(spec.model)), ("sampler", json!(spec.sampler))];
         what.extend(named.map(|(name, value)| (name.into(), value)));
@@ -272,7 +281,6 @@ impl ResolvedRun {
 /// One score, open: a model, a task, and every default decided.
 pub struct Evaluation {
     engine: Engine,
-    sha256: String,
     task: OpenTask,
     run: ResolvedRun,
     docs: usize,
@@ -283,15 +291,17 @@ impl Evaluation {
     /// Opens the task, then the model: what is wrong with a request shows before weights are read.
     pub fn open(spec: &EvalSpec) -> Result<Evaluation, Error> {
         let task = OpenTask::open(spec)?;
-        let (engine, sha256) = engine(spec)?;
-        let run = ResolvedRun::new(spec, &task, &engine.about()?)?;
+        let checkpoint = Engine::checkpoint_at(&spec.place())?;
+        let run = ResolvedRun::new(spec, &task, &About::checkpoint(&checkpoint)?)?;
+        let engine = Engine::of_checkpoint(checkpoint, &spec.run)?;
         let (docs, batch) = (task.docs(spec), batch(&engine, spec.questions.batch));
-        Ok(Evaluation { engine, sha256, task, run, docs, batch })
+        Ok(Evaluation { engine, task, run, docs, batch })
     }
 
-    /// What a file of results begins with; `made_by` says who runs this ([`cofill_engine::provenance`]).
-    pub fn header(&self, made_by: &Value) -> Header {
-        self.run.header(&self.sha256, made_by)
+    /// What a file of results begins with, which takes a hash of all weights; `made_by` says who runs this
+    /// ([`cofill_engine::provenance`]).
+    pub fn header(&self, made_by: &Value) -> Result<Header, Error> {
+        Ok(self.run.header(&self.engine.fingerprint()?, made_by))
     }
 
     /// How many questions there are.

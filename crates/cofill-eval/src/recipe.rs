@@ -100,7 +100,7 @@ impl Recipe {
         let Top { about } = Top::deserialize(toml::Deserializer::from(top)).map_err(wrong)?;
         let mut points: Vec<EvalSpec> = Vec::new();
         for (table, i) in tables(sections).map_err(|at| wrong_line(path, text, at, NOT_TABLES))?.into_iter().zip(1..) {
-            let section = Section::read(table).map_err(wrong)?;
+            let section = Section::read(table).map_err(|(at, problem)| wrong_line(path, text, at, &problem))?;
             let samplers = section.samplers(registry).map_err(|(at, problem)| wrong_line(path, text, at, &problem))?;
             let found = section.points(&samplers);
             let found = found.map_err(|problem| Error::Section { path: path.into(), section: i, problem })?;
@@ -152,6 +152,9 @@ struct Section {
     judges: JudgeOptions,
 }
 
+/// The keys of [`Lists`].
+const LISTS: [&str; 5] = ["models", "tasks", "samplers", "lengths", "limits"];
+
 /// What a `[[sweep]]` says beside options.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -168,13 +171,20 @@ struct Lists {
 
 impl Section {
     /// Deals the keys of a table to whom they belong. What is left belongs to nobody, and is refused with its line.
-    fn read(mut table: Table<'_>) -> Result<Section, toml::de::Error> {
-        Ok(Section {
-            run: options(&mut table)?,
-            questions: options(&mut table)?,
-            judges: options(&mut table)?,
-            lists: Lists::deserialize(toml::Deserializer::from(table))?,
-        })
+    fn read(mut table: Table<'_>) -> Result<Section, (usize, String)> {
+        let wrong = |error: toml::de::Error| (error.span().map_or(0, |span| span.start), error.message().to_owned());
+        let run = options(&mut table).map_err(wrong)?;
+        let questions = options(&mut table).map_err(wrong)?;
+        let judges = options(&mut table).map_err(wrong)?;
+        if let Some((key, _)) = table.get_ref().iter().find(|(key, _)| !LISTS.contains(&key.get_ref().as_ref())) {
+            let known = LISTS.map(str::to_owned).into_iter();
+            let known = known.chain(keys::<RunOptions>()).chain(keys::<TaskOptions>()).chain(keys::<JudgeOptions>());
+            let known: Vec<String> = known.map(|key| format!("`{key}`")).collect();
+            let problem = format!("unknown field `{}`, expected one of {}", key.get_ref(), known.join(", "));
+            return Err((key.span().start, problem));
+        }
+        let lists = Lists::deserialize(toml::Deserializer::from(table)).map_err(wrong)?;
+        Ok(Section { lists, run, questions, judges })
     }
 
     /// The samplers of every entry, or where one is wrong and why.
@@ -233,12 +243,17 @@ impl Section {
     }
 }
 
+/// The names of a list of options.
+fn keys<T: Serialize + Default>() -> Vec<String> {
+    let all = serde_json::to_value(T::default()).unwrap_or_default();
+    all.as_object().into_iter().flat_map(|all| all.keys().cloned()).collect()
+}
+
 /// Takes the keys of one list of options out of a table, and reads them.
 fn options<T: DeserializeOwned + Serialize + Default>(table: &mut Table<'_>) -> Result<T, toml::de::Error> {
     let span = table.span();
-    let all = serde_json::to_value(T::default()).unwrap_or_default();
     let mut own = DeTable::new();
-    for key in all.as_object().into_iter().flat_map(|all| all.keys()) {
+    for key in keys::<T>() {
         if let Some((key, value)) = table.get_mut().remove_entry(key.as_str()) {
             own.insert(key, value);
         }

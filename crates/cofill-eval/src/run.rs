@@ -162,7 +162,7 @@ impl Run<'_> {
     fn decode(&self, doc: usize, canvas: Canvas) -> Result<Decode, Error> {
         let Settings { sampler, options, .. } = self.settings;
         let mut proposal = options.proposal(self.ends);
-        proposal.seed = options.seed ^ (doc as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        proposal.seed = seed_of(options.seed, doc);
         Ok(cofill_engine::begin(canvas, sampler, options, proposal)?)
     }
 
@@ -194,6 +194,11 @@ impl Run<'_> {
             seconds: *seconds,
         })
     }
+}
+
+/// The branch of all randomness that is a question's own.
+pub(crate) fn seed_of(seed: u64, doc: usize) -> u64 {
+    seed ^ (doc as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 /// Some examples of a mini task.

@@ -51,10 +51,21 @@ pub(crate) fn run(args: &Args) -> Done {
     }
     let seed = args.run.seed;
     refuse(&args.run)?;
-    if args.run.chat || args.run.length.is_some() {
-        return Err(Fail::request(
-            "--chat and --length are not for predicates, whose texts are complete; leave them out",
-        ));
+    // Texts are complete and filled by the likeliest tokens; of the options of a run, these would say nothing.
+    let RunOptions { chat, length, temperature, top_p, top_k, logits_eos_inf, confidence_eos_eot_inf, .. } = &args.run;
+    let idle = [
+        ("--chat", *chat),
+        ("--length", length.is_some()),
+        ("--temperature", *temperature != 0.0),
+        ("--top-p", top_p.is_some()),
+        ("--top-k", top_k.is_some()),
+        ("--logits-eos-inf", *logits_eos_inf),
+        ("--confidence-eos-eot-inf", *confidence_eos_eot_inf),
+    ];
+    if let Some((flag, _)) = idle.iter().find(|(_, given)| *given) {
+        return Err(Fail::request(format!(
+            "{flag} is not for predicates, whose texts have their own gaps; leave it out"
+        )));
     }
     let mut options = PredicateOptions {
         examples: args.limit as usize,
@@ -108,6 +119,7 @@ fn what(args: &Args, subjects: &[Subject]) -> Done<Map<String, Value>> {
         ("heads", json!(args.heads)),
         ("attention_of_source", json!(args.run.attention_of_source)),
         ("bos", json!(args.bos)),
+        ("cfg", json!(args.run.cfg)),
     ];
     Ok(what.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }

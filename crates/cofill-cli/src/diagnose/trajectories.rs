@@ -15,6 +15,7 @@ use cofill_eval::spec::{EvalSpec, TaskOptions};
 use cofill_tasks::TaskName;
 use cofill_tasks::mini::predicates::GAP;
 use cofill_tasks::mini::{Form, Mini};
+use cofill_tasks::wrapper::Wrapper;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::num::NonZeroUsize;
@@ -163,6 +164,9 @@ impl StateArgs {
             return Err(Fail::request(format!("--alpha is {}, but must be 0 or more", self.alpha)));
         }
         refuse(&self.run)?;
+        if self.run.length == Some(0) {
+            return Err(Fail::request("--length is 0; give 1 or more"));
+        }
         let steps = if self.steps.is_empty() { Steps::Spread } else { Steps::Given(self.steps.clone()) };
         let proposal = Proposal::greedy(); // that of the options needs to know how a model ends
         Ok(StateOptions { k: self.k as usize, steps, layers: self.layer, scope, alpha: self.alpha, heads, proposal })
@@ -302,6 +306,8 @@ impl StateArgs {
             ("split", json!(self.questions.split.name())),
             ("corpus_seed", json!(self.questions.corpus_seed)),
             ("shots", json!(self.questions.shots)),
+            ("ranks", json!(self.questions.ranks)),
+            ("wrapper", json!(self.questions.wrapper.map(Wrapper::name))),
             ("bos", json!(self.bos)),
         ];
         let mut what: Map<String, Value> = what.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();

@@ -170,7 +170,9 @@ pub struct Divergence {
 pub fn states(denoiser: &mut dyn Denoiser, canvas: Canvas, doc: usize, options: &StateOptions) -> Result<Vec<State>> {
     let spec: SamplerSpec = format!("topk:{}", options.k).parse()?;
     let probed = options.steps.of(canvas.n_masked().div_ceil(options.k));
-    let mut decode = Decode::builder(canvas, spec.build()?).proposal(options.proposal.clone()).begin()?;
+    let mut proposal = options.proposal.clone();
+    proposal.seed = crate::run::seed_of(proposal.seed, doc);
+    let mut decode = Decode::builder(canvas, spec.build()?).proposal(proposal).begin()?;
     let mut states = Vec::with_capacity(probed.len());
     while let Some(query) = decode.query() {
         // What comes after the last of them changes nothing.

@@ -56,7 +56,7 @@ fn every_option_of_a_run_is_a_key() {
     assert_eq!((run.top_p, run.top_k, run.cfg, run.max_nfe), (Some(0.9), Some(5), 0.5, Some(3)));
     assert!(run.logits_eos_inf && run.confidence_eos_eot_inf && run.attention_of_source && run.chat);
     assert_eq!((run.bos, run.stop.as_slice(), run.length), (Some(true), ["x".to_owned()].as_slice(), Some(24)));
-    for key in RunOptions::keys() {
+    for key in super::keys::<RunOptions>() {
         assert!(keys.contains(&format!("{key} = ")), "`{key}` is an option that this test leaves out");
     }
 }
@@ -65,6 +65,7 @@ fn every_option_of_a_run_is_a_key() {
 fn every_way_a_recipe_can_be_wrong() {
     let cases = [
         ("samplrs = []", "line 6, `samplrs = []`: unknown field `samplrs`, expected one of `models`"),
+        ("limt = 3", "`length`, "),
         ("limit = 0", "line 6, `limit = 0`: "),
         ("limit = \"all\"", "line 6, `limit = \"all\"`: invalid type: string \"all\""),
         ("split = \"tset\"", "unknown split `tset`; expected one of `train`"),

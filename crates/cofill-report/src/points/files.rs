@@ -87,7 +87,7 @@ impl Run {
         let model = text("model")?;
         let model = Path::new(&model).file_name().map_or(model.clone(), |name| name.to_string_lossy().into_owned());
         let model = model.trim().to_owned(); // tables have no space around a field
-        let named = ["model", "task", "sampler"];
+        let named = ["model", "task", "sampler", "sampler_version"];
         let setting = header.what.iter().filter(|(field, _)| !named.contains(&field.as_str()));
         let setting = setting.map(|(field, value)| (field.clone(), short(value))).collect();
         let mut totals = Totals::default();
@@ -125,14 +125,18 @@ fn short(value: &Value) -> String {
 }
 
 /// Runs of a model on a task that differ in more than the sampler (length, blocks, seed, weights) are tasks of their own, named by
-/// what differs: points of one curve have everything else in common.
+/// what differs: points of one curve have everything else in common. A field that one of them does not name is the default there, and
+/// differs from whatever another one names.
 fn told_apart(mut runs: Vec<Run>) -> Vec<OperatingPoint> {
     let mut values: BTreeMap<(String, String), BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
     let of = |point: &OperatingPoint| (point.model.clone(), point.task.clone());
     for run in &runs {
         let fields = values.entry(of(&run.point)).or_default();
-        for (field, value) in &run.setting {
-            fields.entry(field.clone()).or_default().insert(value.clone());
+        fields.extend(run.setting.keys().map(|field| (field.clone(), BTreeSet::new())));
+    }
+    for run in &runs {
+        for (field, values) in values.entry(of(&run.point)).or_default() {
+            values.insert(run.setting.get(field).map_or("-", String::as_str).to_owned());
         }
     }
     for run in &mut runs {
@@ -218,6 +222,20 @@ mod tests {
             read(std::slice::from_ref(&dir)).unwrap().iter().map(|p| p.sampler.to_string()).collect();
         let klass: cofill::SamplerSpec = "klass".parse().unwrap();
         assert_eq!(names, ["peaks @wide 0.5,2 +AD".to_owned(), format!("KLASS {}", klass.form().params_text())]);
+        std::fs::remove_dir_all(dir).ok();
+    }
+
+    /// Options that are the default are not named, and are told apart from others all the same.
+    #[test]
+    fn an_option_that_one_run_names_sets_it_apart() {
+        let dir = folder("apart");
+        let plain = json!({"model": "m", "task": "sums", "sampler": "topk:4", "seed": 0});
+        let guided = json!({"model": "m", "task": "sums", "sampler": "topk:4+ad", "seed": 0, "cfg": 0.5});
+        file(&dir, "a.jsonl", &plain, &[1.0]);
+        file(&dir, "b.jsonl", &guided, &[1.0]);
+        let points = read(std::slice::from_ref(&dir)).unwrap();
+        let tasks: Vec<&str> = points.iter().map(|point| point.task.as_str()).collect();
+        assert_eq!(tasks, ["sums (cfg -)", "sums (cfg 0.5)"]);
         std::fs::remove_dir_all(dir).ok();
     }
 

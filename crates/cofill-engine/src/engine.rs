@@ -4,8 +4,9 @@ use crate::codec::{Codec, Text};
 use crate::options::{Ends, RunOptions};
 use crate::{Error, Result, TOY};
 use cofill::toy::Toy;
-use cofill::{Denoiser, TokenId};
+use cofill::{Denoiser, HeadAttention, Prediction, Query, TokenId};
 use cofill_model::{AttentionRow, Checkpoint, GenerationDefaults, Message, Model};
+use std::collections::HashMap;
 use std::path::Path;
 
 /// Whether special tokens are part of a text.
@@ -15,7 +16,7 @@ pub(crate) enum Specials {
     Shown,
 }
 
-/// The toy makes itself as long as it must; this is where it stops.
+/// The toy can be of any length; this is where it stops.
 const TOY_MOST: usize = 8192;
 
 /// An open model. Everything that text and canvases have to do with it is here; sampling is the core's.
@@ -25,8 +26,40 @@ pub struct Engine {
 }
 
 enum Kind {
-    Toy(Toy),
+    Toy(AnyLengthToy),
     Checkpoint(Box<Open>),
+}
+
+/// The toy, whose distribution is one of a fixed length, for canvases of any: one toy for each length that was asked about.
+#[derive(Default)]
+struct AnyLengthToy(HashMap<usize, Toy>);
+
+impl AnyLengthToy {
+    fn of(&mut self, length: usize) -> &mut Toy {
+        self.0.entry(length).or_insert_with(|| Toy::phrases(length))
+    }
+}
+
+impl Denoiser for AnyLengthToy {
+    fn mask_id(&self) -> TokenId {
+        Toy::phrases(0).mask_id()
+    }
+
+    fn vocab(&self) -> usize {
+        Toy::phrases(0).vocab()
+    }
+
+    fn denoise(&mut self, batch: &[Query<'_>]) -> cofill::Result<Vec<Prediction>> {
+        let mut all = Vec::with_capacity(batch.len());
+        for query in batch {
+            all.extend(self.of(query.tokens.len()).denoise(std::slice::from_ref(query))?);
+        }
+        Ok(all)
+    }
+
+    fn by_head(&mut self, query: &Query<'_>, toward: &[usize]) -> cofill::Result<Option<HeadAttention>> {
+        self.of(query.tokens.len()).by_head(query, toward)
+    }
 }
 
 /// A checkpoint in memory. Without a tokenizer it still takes and gives token ids.
@@ -66,7 +99,7 @@ impl Engine {
     /// Opens what a name stands for, with the options that decide how weights are loaded and computed with.
     pub fn open(name: &str, options: &RunOptions) -> Result<Engine> {
         let kind = match name {
-            TOY => Kind::Toy(Toy::phrases(0)),
+            TOY => Kind::Toy(AnyLengthToy::default()),
             path if Engine::is_checkpoint(path) => {
                 Kind::Checkpoint(Box::new(Open::load(Checkpoint::open(Path::new(path))?, options)?))
             }
@@ -137,17 +170,14 @@ impl Engine {
         }
     }
 
-    /// Makes room for a canvas of `length`; refuses one that the model cannot hold.
-    pub fn fit(&mut self, length: usize) -> Result<()> {
+    /// Refuses a canvas of a `length` that the model cannot hold.
+    pub fn fit(&self, length: usize) -> Result<()> {
         let most = match &self.kind {
             Kind::Toy(_) => TOY_MOST,
             Kind::Checkpoint(open) => open.model.config().context,
         };
         if length > most {
             return Err(Error::TooLong { length, name: self.name.clone(), most });
-        }
-        if let Kind::Toy(toy) = &mut self.kind {
-            *toy = Toy::phrases(length);
         }
         Ok(())
     }

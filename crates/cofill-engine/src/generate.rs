@@ -118,7 +118,7 @@ pub fn begin(
 
 impl Engine {
     /// Turns what was given into a canvas, and a sampler and options into a decode of it.
-    pub fn prepare(&mut self, input: &Input, sampler: &SamplerSpec, options: &RunOptions) -> Result<Prepared> {
+    pub fn prepare(&self, input: &Input, sampler: &SamplerSpec, options: &RunOptions) -> Result<Prepared> {
         options.check()?;
         let Drawn { canvas, question, warnings } = self.draw(input, options)?;
         let decode = begin(canvas.clone(), sampler, options, options.proposal(self.ends()))?;

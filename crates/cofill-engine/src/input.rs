@@ -52,7 +52,7 @@ impl Engine {
     }
 
     /// The canvas that an input describes; a question says what its prompt and length should be.
-    pub(crate) fn draw(&mut self, input: &Input, options: &RunOptions) -> Result<Drawn> {
+    pub(crate) fn draw(&self, input: &Input, options: &RunOptions) -> Result<Drawn> {
         let question = self.question(input, options);
         let mut warnings = Vec::new();
         let asked = |text: &String| question.as_ref().map_or(text, |question| &question.prompt).clone();
@@ -118,7 +118,7 @@ impl Engine {
     }
 
     /// Adds `masks` and refuses what the model cannot hold or does not know.
-    fn checked(&mut self, mut tokens: Vec<TokenId>, masks: usize) -> Result<Canvas> {
+    fn checked(&self, mut tokens: Vec<TokenId>, masks: usize) -> Result<Canvas> {
         let length = tokens.len().saturating_add(masks);
         self.fit(length)?;
         let (mask_id, last) = (self.mask_id(), self.last_id());

@@ -45,6 +45,24 @@ fn together_or_alone_the_answers_are_the_same() {
     }
 }
 
+/// Also of the toy, which has another distribution for every length.
+#[test]
+fn canvases_of_different_lengths_are_filled_together() {
+    let mut engine = Engine::open("toy", &RunOptions::default()).unwrap();
+    let prepared = [6, 12].map(|length| {
+        let options = options(json!({"length": length}));
+        engine.prepare(&Input::Nothing, &"topk:2+ad".parse().unwrap(), &options).unwrap()
+    });
+    let texts: Vec<String> = engine
+        .generate_many(prepared.into_iter().collect(), &mut |_| ControlFlow::Continue(()))
+        .unwrap()
+        .into_iter()
+        .map(|generation| generation.unwrap().text)
+        .collect();
+    assert_eq!(texts[0], "Alan Turing visited San Diego again");
+    assert_eq!(texts[1].split(' ').count(), 12);
+}
+
 #[test]
 fn a_cancelled_canvas_keeps_what_was_committed_and_disturbs_nobody() {
     let mut engine = tiny("tiny-llada");

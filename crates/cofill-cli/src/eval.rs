@@ -25,7 +25,7 @@ pub(crate) struct Args {
     #[arg(long)]
     task: TaskName,
     #[command(flatten)]
-    run: RunSpec,
+    pub(crate) run: RunSpec,
     #[command(flatten)]
     questions: TaskOptions,
     #[command(flatten)]

@@ -26,7 +26,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     canvas: CanvasArgs,
     #[command(flatten)]
-    run: RunSpec,
+    pub(crate) run: RunSpec,
     /// Also write a page for a browser; it needs nothing but itself.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,

@@ -3,6 +3,8 @@
 use super::size;
 use crate::fail::Done;
 use crate::show::count;
+use cofill::SamplerSpec;
+use cofill_engine::settle;
 use cofill_model::{Checkpoint, Dtype, Inspection, printable};
 use serde_json::{Map, Value, json};
 use std::io::Write;
@@ -75,6 +77,7 @@ fn object(args: &Args, checkpoint: &Checkpoint, it: &Inspection) -> Value {
         "shift": config.shift,
         "mask_id": config.mask_id,
         "eos_id": config.eos_id,
+        "paths_alpha": strength(checkpoint),
         "tokenizer": it.tokenizer.is_ok(),
         "chat_template": matches!(it.chat, Ok(true)),
         "tensors": it.tensors.len(),
@@ -96,6 +99,12 @@ fn object(args: &Args, checkpoint: &Checkpoint, it: &Inspection) -> Value {
         object["tensor_list"] = it.tensors.iter().map(tensor).collect();
     }
     object
+}
+
+/// What `+paths:auto` means for it, if anybody calibrated it. A checkpoint that cannot be read whole says so elsewhere.
+fn strength(checkpoint: &Checkpoint) -> Option<f64> {
+    let auto: SamplerSpec = "topk:1+paths:auto".parse().ok()?;
+    settle(&auto, checkpoint).ok()?.discount().map(|discount| discount.alpha)
 }
 
 /// For people: a fact a line, then memory, then what is wrong.
@@ -126,6 +135,9 @@ fn table(args: &Args, checkpoint: &Checkpoint, it: &Inspection) -> String {
     say("tokenizer", it.tokenizer.as_ref().map_or_else(|error| format!("none: {error}"), |()| "yes".into()));
     let chat = |there: &bool| if *there { "yes" } else { "none" }.to_owned();
     say("chat template", it.chat.as_ref().map_or_else(|error| format!("unusable: {error}"), chat));
+    if let Some(alpha) = strength(checkpoint) {
+        say("calibrated", format!("+paths:auto is +paths:{alpha}"));
+    }
     let types = it.stored.iter().map(|(dtype, (n, _))| format!("{n} {dtype}")).collect::<Vec<_>>().join(", ");
     say("tensors", format!("{}: {types}", it.tensors.len()));
     say("files", size(it.file_bytes));

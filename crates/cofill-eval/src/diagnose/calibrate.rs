@@ -9,13 +9,16 @@
 //! Keeping i out was right if it changes its mind once s is written (it *flips*), and cost a place in the step for nothing if it does
 //! not. So along plain Top-k decodes, every position that Top-k commits is revealed by itself in a copy, and the less sure ones it would be
 //! committed with are looked at: for every α, how many pairs would be kept apart, and what share of them flips, which is the *precision*
-//! of the veto. The largest α of a grid whose precision is still at least one half is taken; with a smaller one, more is committed together that
-//! should not be, with a larger one, most of what is kept back is kept back for nothing.
+//! of the veto. The largest α of a grid is taken whose precision is at least one half, as surely as the pairs can tell; with a smaller one,
+//! more is committed together that should not be, with a larger one, most of what is kept back is kept back for nothing.
 
 use super::ask;
 use super::state::Steps;
+use crate::open::{self, OpenTask, ResolvedRun};
+use crate::spec::EvalSpec;
 use cofill::paths::Paths;
 use cofill::{Canvas, Decode, Denoiser, Error, Layers, Prediction, Proposal, Query, Result, SamplerSpec};
+use cofill_engine::Engine;
 use serde::Serialize;
 
 /// What is measured.
@@ -42,6 +45,30 @@ pub struct Pair {
     pub x: f64,
     /// Whether i's likeliest token is another once s is written.
     pub flips: bool,
+}
+
+/// The pairs of the first `limit` questions of a task, and the forwards it took to measure them; `done` is told after every question.
+pub fn of_task(
+    engine: &mut Engine,
+    spec: &EvalSpec,
+    limit: usize,
+    done: &mut dyn FnMut(),
+) -> Result<(Vec<Pair>, usize), open::Error> {
+    let task = OpenTask::open_unjudged(spec)?;
+    let settings = ResolvedRun::new(spec, &task, &engine.about()?)?.settings;
+    let proposal = spec.run.proposal(engine.ends());
+    let (model, codec) = engine.parts()?;
+    let (mut all, mut forwards) = (Vec::new(), 0);
+    for (doc, question) in task.sample(limit)? {
+        let canvas = question.canvas(&settings, model.mask_id(), codec)?;
+        let mut proposal = proposal.clone();
+        proposal.seed = crate::run::seed_of(proposal.seed, doc);
+        let (pairs, took) = pairs(model, canvas, &CalibrationOptions { proposal, ..CalibrationOptions::default() })?;
+        all.extend(pairs);
+        forwards += took;
+        done();
+    }
+    Ok((all, forwards))
 }
 
 /// The pairs of one decode, and the forwards it took to measure them.
@@ -134,6 +161,14 @@ impl Strength {
         if self.held == 0 { None } else { Some(self.right as f64 / self.held as f64) }
     }
 
+    /// What the precision is at least, as far as so few pairs can tell: the lower end of its one-sided 95 % interval (Wilson's).
+    pub fn surely(&self) -> Option<f64> {
+        const Z: f64 = 1.645;
+        let (p, n) = (self.precision()?, self.held as f64);
+        let spread = Z * (p * (1.0 - p) / n + Z * Z / (4.0 * n * n)).sqrt();
+        Some((p + Z * Z / (2.0 * n) - spread) / (1.0 + Z * Z / n))
+    }
+
     /// The share of flips that are held back; none when nothing flips.
     pub fn recall(&self) -> Option<f64> {
         let flips = self.right + self.missed;
@@ -161,21 +196,61 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// Chooses. Sets of pairs (one a task) weigh the same, however many pairs they have: the precision of a strength is the mean of
-    /// theirs, over those where it holds anybody back.
-    pub fn of(sets: &[Vec<Pair>]) -> Calibration {
-        let all: Vec<Pair> = sets.iter().flatten().copied().collect();
-        let fine = |alpha: &f64| {
-            let each: Vec<f64> = sets.iter().filter_map(|set| Strength::of(*alpha, set).precision()).collect();
-            each.is_empty() || each.iter().sum::<f64>() / each.len() as f64 >= PRECISION
-        };
-        // From weak to strong until it is no longer worth it; the weakest if it never is.
-        let alpha = GRID.iter().copied().take_while(fine).last().unwrap_or(GRID[0]);
+    /// Chooses the strongest that is precise enough; the weakest when none is.
+    pub fn of(pairs: &[Pair]) -> Calibration {
+        let strengths = GRID.map(|alpha| Strength::of(alpha, pairs));
+        let fine = |strength: &&Strength| strength.surely().is_some_and(|precision| precision >= PRECISION);
         Calibration {
-            alpha,
-            pairs: all.len(),
-            flips: all.iter().filter(|pair| pair.flips).count(),
-            strengths: GRID.iter().map(|&alpha| Strength::of(alpha, &all)).collect(),
+            alpha: strengths.iter().rev().find(fine).map_or(GRID[0], |strength| strength.alpha),
+            pairs: pairs.len(),
+            flips: pairs.iter().filter(|pair| pair.flips).count(),
+            strengths: strengths.to_vec(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cofill::toy::Toy;
+
+    fn some(n: usize, x: f64, flips: bool) -> Vec<Pair> {
+        vec![Pair { x, flips }; n]
+    }
+
+    #[test]
+    fn a_strength_holds_back_whoever_loses_more_than_its_confidence() {
+        // α x > 1: at 10, x = .2 is held back and x = .1 is not.
+        let pairs = [some(3, 0.2, true), some(1, 0.2, false), some(2, 0.1, true), some(5, 0.0, false)].concat();
+        let at_10 = Strength::of(10.0, &pairs);
+        assert_eq!((at_10.held, at_10.right, at_10.missed), (4, 3, 2));
+        assert_eq!((at_10.precision(), at_10.recall()), (Some(0.75), Some(0.6)));
+        // Wilson: (.75 + 2.706/8 − 1.645 √(.75·.25/4 + 2.706/64)) / (1 + 2.706/4) = .3568.
+        assert!((at_10.surely().unwrap() - 0.3568).abs() < 5e-4, "{:?}", at_10.surely());
+        let nobody = Strength::of(1.0, &pairs);
+        assert_eq!((nobody.held, nobody.precision(), nobody.surely()), (0, None, None));
+    }
+
+    #[test]
+    fn the_strongest_that_is_surely_precise_is_taken() {
+        // Up to 25 everybody who is held back flips; from 50 on, 100 more join who do not.
+        let pairs = [some(60, 0.1, true), some(100, 0.03, false)].concat();
+        assert_eq!(Calibration::of(&pairs).alpha, 25.0);
+        // Few pairs settle nothing: 2 of 2 is at least .42.
+        assert_eq!(Calibration::of(&some(2, 0.1, true)).alpha, GRID[0]);
+        assert_eq!(Calibration::of(&[]).alpha, GRID[0]);
+        let all = Calibration::of(&some(50, 0.5, true));
+        assert_eq!((all.alpha, all.pairs, all.flips), (800.0, 50, 50));
+    }
+
+    #[test]
+    fn on_the_toy_the_words_of_a_couple_are_kept_apart_and_nobody_else() {
+        let mut toy = Toy::phrases(12);
+        let canvas = Canvas::prompt(&[], 12, toy.mask_id());
+        let (pairs, forwards) = pairs(&mut toy, canvas, &CalibrationOptions::default()).unwrap();
+        // Top-8 has two steps: 8 of 12, then 4; each is one forward, and one for everybody but the last that would be committed.
+        assert_eq!((forwards, pairs.len()), (1 + 7 + 1 + 3, 8 * 7 / 2 + 4 * 3 / 2));
+        assert!(pairs.iter().all(|pair| pair.flips <= (pair.x > 0.0)), "who flips is coupled: {pairs:?}");
+        assert!(pairs.iter().any(|pair| pair.flips) && pairs.iter().any(|pair| pair.x == 0.0));
     }
 }

@@ -111,7 +111,10 @@ pub(crate) fn run(args: &Args) -> Done {
         let (precision, recall) = (share(s.precision()), share(s.recall()));
         writeln!(out, "{:>8} {:>8} {:>8} {precision:>10} {recall:>10}{mark}", s.alpha, s.held, s.right)?;
     }
-    writeln!(out, "(chosen: the strongest whose precision is {PRECISION} or more at the lower end of its 95 % interval)")?;
+    writeln!(
+        out,
+        "(chosen: the strongest whose precision is {PRECISION} or more at the lower end of its 95 % interval)"
+    )?;
     if let Some(place) = place {
         let _ = writeln!(anstream::stderr(), "kept in {}", place.display());
     }

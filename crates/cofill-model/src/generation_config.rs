@@ -103,7 +103,10 @@ impl Section<'_> {
                     let key: String = key.chars().take(64).collect();
                     return Err(malformed(
                         self.path,
-                        format!("`{}` has the key `{key}`, but may have only tasks, length and paths_alpha; take it out", self.name),
+                        format!(
+                            "`{}` has the key `{key}`, but may have only tasks, length and paths_alpha; take it out",
+                            self.name
+                        ),
                     ));
                 }
             }

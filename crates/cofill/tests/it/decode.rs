@@ -104,10 +104,11 @@ fn nfe_is_counted_and_bounded() {
             "llada" | "dream" | "p2" => first_number(), // their budget
             "punt" => masks * (1 + masks.next_power_of_two().ilog2() as usize), // a probe per bit of the rank
             "lookum" => masks * (1 + first_number()),   // a probe per path
+            "oracle" => 2 * masks,                      // a probe per commit
             _ => masks,                                 // one commit a step is the least
         };
         assert!(nfe <= bound, "{}: {nfe} forwards, at most {bound}", run.label());
-        if !["punt", "lookum"].contains(&run.name()) {
+        if !["punt", "lookum", "oracle"].contains(&run.name()) {
             assert_eq!(steps, nfe, "{} does not probe", run.label());
         }
         if !["llada", "dream", "p2"].contains(&run.name()) {
@@ -170,6 +171,48 @@ fn credit_commits_what_was_once_proposed_there() {
 }
 
 #[test]
+fn the_oracle_commits_what_one_at_a_time_would_have_written() {
+    // Replayed commit by commit: with all before it revealed, each position still proposes its token, within ε of the first pass.
+    let mut joined = 0;
+    for run in RUNS.iter().filter(|run| run.name() == "oracle") {
+        let epsilon = if run.sampler == "oracle" { 0.1 } else { 0.5 };
+        for (canvas, step) in run.setup.replay(&run.outcome.steps) {
+            let rows: Vec<usize> = (0..canvas.tokens().len()).collect();
+            let ask = |tokens: &[TokenId]| {
+                let query = Query::new(tokens, &rows, &run.setup.proposal).step(step.step).distributions(true);
+                Toy::phrases(rows.len()).denoise(&[query]).unwrap().remove(0)
+            };
+            let (base, mut tokens) = (ask(canvas.tokens()), canvas.tokens().to_vec());
+            for commit in &step.commits {
+                let (now, i) = (ask(&tokens), commit.position);
+                let p = |prediction: &Prediction| prediction.distributions.as_ref().unwrap().row(i).to_vec();
+                assert_eq!(now.rows[i].token, commit.token, "{}, step {}, position {i}", run.label(), step.step);
+                assert!(cofill::divergence::kl(&p(&base), &p(&now)) <= epsilon, "{}, position {i}", run.label());
+                tokens[i] = commit.token;
+            }
+            joined += step.commits.len() - 1;
+            // One forward after each choice, but for the last of a full set.
+            assert!(step.forwards <= 1 + step.commits.len(), "{}", run.label());
+        }
+    }
+    assert!(joined > 50, "only {joined} positions ever joined another, so little was tested");
+}
+
+#[test]
+fn what_is_committed_unforced_is_as_sure_as_the_sampler_says() {
+    let mut unforced = 0;
+    for run in RUNS.iter().filter(|run| ["less", "clad"].contains(&run.name())) {
+        let tau: f64 = run.sampler.split([':', ',', '@']).nth(1).expect("a parameter").parse().unwrap();
+        for step in &run.outcome.steps {
+            assert!(!step.forced || step.commits.len() == 1, "{}", run.label());
+            assert!(step.forced || step.commits.iter().all(|commit| commit.confidence >= tau), "{}", run.label());
+            unforced += usize::from(!step.forced);
+        }
+    }
+    assert!(unforced > 50, "only {unforced} steps were not forced");
+}
+
+#[test]
 fn steps_say_what_they_saw() {
     for run in RUNS.iter() {
         for (n, (canvas, step)) in run.setup.replay(&run.outcome.steps).enumerate() {
@@ -220,7 +263,7 @@ fn random_samplers_follow_the_seed_without_a_temperature_too() {
         assert!((1..6).any(|seed| order(seed) != order(0)), "`{sampler}`: five other seeds, one and the same order");
     }
     // Nobody else draws anything.
-    for sampler in ["topk:2+ad", "eb:3", "punt", "dapd", "klass", "p2:6"] {
+    for sampler in ["topk:2+ad", "eb:3", "punt", "dapd", "klass", "p2:6", "less", "clad:0.4", "oracle"] {
         let run = |seed| Setup::masks(12).sampled(0.0, seed).must_run(sampler);
         assert_eq!(run(0), run(1), "`{sampler}`");
     }

@@ -29,7 +29,7 @@ const EVEN_SHARES: f64 = 1.2;
 
 pub(crate) fn entry() -> Entry {
     let build = |v: &Values, _| Ok(Policy::Commits(Box::new(Clad { tau: v.param(0) })));
-    Entry::new("clad", "spans of sure tokens, the shorter of two tied ones waits", build)
+    Entry::new("clad", "spans of sure tokens; of two tied the longer", build)
         .params([Param::number("TAU", 0.0, 1.0).default(0.75)])
         .source("Qi et al. 2026 (CLAD), its LLaDA code")
 }

@@ -187,7 +187,7 @@ fn the_registry_with_its_defaults() {
         localleap[:ANCHOR[,RELAXED[,RADIUS]]] localleap:0.9,0.75,4\n\
         hierarchy[:TAU[,LOW]] hierarchy:0.9,0.4\n\
         credit[:TAU] credit:0.9\n\
-        oracle[:K[,EPSILON]] oracle:8,0.1\n";
+        oracle[:K[,EPSILON]] oracle:64,100\n";
     let mut got = String::new();
     for entry in Registry::stock().entries() {
         let required: Vec<&str> = entry.params.iter().filter(|p| p.default.is_none()).map(|_| "1").collect();

@@ -69,7 +69,7 @@ impl FromStr for Control {
 pub struct ControlMatrix {
     control: Control,
     matrix: Attention, // [slots x slots]
-    sums: Vec<f64>,    // [slots] Σ_{j≠i} A[i,j], or of the weights that replace it
+    per_row: Vec<f64>, // [slots] the mean of a row, or what weight 1 is worth in it
     row: Vec<f64>,     // [slots − 1] one row's entries, while they are shuffled
 }
 
@@ -77,7 +77,7 @@ impl ControlMatrix {
     /// Nothing yet; [`ControlMatrix::of`] fills it.
     pub fn new(control: Control) -> ControlMatrix {
         let empty = Attention::from_fn(0, |_, _| 0.0);
-        ControlMatrix { control, matrix: empty, sums: Vec::new(), row: Vec::new() }
+        ControlMatrix { control, matrix: empty, per_row: Vec::new(), row: Vec::new() }
     }
 
     /// The control's matrix for this step. Rows and columns are slots, as in [`StepView::attention`].
@@ -89,25 +89,25 @@ impl ControlMatrix {
             Control::Transposed => self.matrix.refill(n, |query, key| attention.get(key, query)),
             Control::Distance => {
                 let weight = |i: usize, j: usize| 1.0 / positions[i].abs_diff(positions[j]) as f64;
-                self.sums.clear();
-                self.sums.extend((0..n).map(|i| {
+                self.per_row.clear();
+                self.per_row.extend((0..n).map(|i| {
                     let others = (0..n).filter(|&j| j != i);
                     let (a, w) = others.fold((0.0, 0.0), |(a, w), j| (a + attention.get(i, j), w + weight(i, j)));
-                    if w > 0.0 { a / w } else { 0.0 } // what weight 1 is worth in this row
+                    if w > 0.0 { a / w } else { 0.0 }
                 }));
-                let sums = &self.sums;
-                self.matrix.refill(n, |i, j| if i == j { attention.get(i, i) } else { sums[i] * weight(i, j) });
+                let worth = &self.per_row;
+                self.matrix.refill(n, |i, j| if i == j { attention.get(i, i) } else { worth[i] * weight(i, j) });
             }
             Control::RowMean => {
                 let others = n.saturating_sub(1).max(1) as f64;
-                self.sums.clear();
-                self.sums.resize(n, 0.0);
+                self.per_row.clear();
+                self.per_row.resize(n, 0.0);
                 for key in 0..n {
                     for (query, a) in attention.toward(key).iter().enumerate().filter(|&(query, _)| query != key) {
-                        self.sums[query] += a / others;
+                        self.per_row[query] += a / others;
                     }
                 }
-                let means = &self.sums;
+                let means = &self.per_row;
                 self.matrix.refill(n, |i, j| if i == j { attention.get(i, i) } else { means[i] });
             }
         }
@@ -130,7 +130,8 @@ impl ControlMatrix {
             let mut draw = Uniforms::new(view.job.seed, Purpose::Control, view.step, position);
             // Fisher and Yates: the last of what is left changes places with one of what is left.
             for last in (1..self.row.len()).rev() {
-                self.row.swap(last, (draw.uniform() * (last + 1) as f64) as usize);
+                let any = (draw.uniform() * (last + 1) as f64) as usize; // a uniform number may round up to 1
+                self.row.swap(last, any.min(last));
             }
             for (j, &a) in (0..n).filter(|&j| j != i).zip(&self.row) {
                 self.matrix.set(i, j, a);

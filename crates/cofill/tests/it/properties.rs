@@ -4,7 +4,8 @@
 
 use crate::support::{EXAMPLES, spec};
 use cofill::adas::AttentionDiscount;
-use cofill::{Attention, Distributions, Picks, Proposal, Registry, SamplerSpec, Snapshot, Style};
+use cofill::control::{Control, ControlMatrix};
+use cofill::{Attention, Distributions, Layers, Needs, Picks, Proposal, Registry, SamplerSpec, Snapshot, Style};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -419,6 +420,37 @@ proptest! {
             prop_assert_eq!(once.len(), picked.len(), "{}: {:?}", sampler, picked);
             let may_wait = sampler.starts_with("dream") || sampler.starts_with("p2");
             prop_assert!(may_wait || !picked.is_empty(), "{} picked nothing", sampler);
+        }
+    }
+
+    #[test]
+    fn a_control_keeps_what_it_says_and_nothing_else(step in distinct_numbers()) {
+        let (n, a) = (step.len(), &step.attention);
+        let others = |i: usize| (0..n).filter(move |&j| j != i);
+        let make = |control| {
+            let needs = Needs::default().attention(Layers::Last);
+            step.snapshot().view(&needs, |view| Ok(ControlMatrix::new(control).of(view).clone())).unwrap()
+        };
+        for control in Control::ALL {
+            let b = make(control);
+            prop_assert!((0..n).all(|i| b.get(i, i) == a[i][i]), "{}: the diagonal stays", control);
+            for i in 0..n {
+                let (before, after): (f64, f64) = others(i).fold((0.0, 0.0), |(x, y), j| (x + a[i][j], y + b.get(i, j)));
+                let kept = (before - after).abs() < 1e-9;
+                prop_assert!(kept || control == Control::Transposed, "{}: row {} sums to {}, not {}", control, i, after, before);
+                for j in others(i) {
+                    match control {
+                        Control::Transposed => prop_assert_eq!(b.get(i, j), a[j][i]),
+                        Control::Shuffled => prop_assert!(others(i).any(|k| a[i][k] == b.get(i, j))),
+                        Control::RowMean => prop_assert!((b.get(i, j) - before / (n - 1) as f64).abs() < 1e-12),
+                        // Nearer is more, at equal distance the same.
+                        Control::Distance => {
+                            let nearer = |k: usize| k.abs_diff(i) < j.abs_diff(i);
+                            prop_assert!(others(i).filter(|&k| nearer(k)).all(|k| b.get(i, k) >= b.get(i, j)));
+                        }
+                    }
+                }
+            }
         }
     }
 

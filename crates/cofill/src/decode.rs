@@ -311,8 +311,9 @@ impl Decode {
             deferred: picks.deferral.map(|d| Deferred {
                 position: position(d.deferred),
                 confidence: self.base[d.deferred.0].confidence,
-                instead: position(d.instead),
+                instead: d.instead.map(position),
                 by: position(d.by),
+                through: picks.through.iter().map(|&slot| position(Slot(slot))).collect(),
                 discount: d.discount,
                 waits: !picks.contains(d.deferred),
             }),

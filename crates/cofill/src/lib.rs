@@ -81,7 +81,7 @@ pub use forward::{
     Attention, Block, Denoiser, Distributions, HeadAttention, Job, Layers, Needs, Prediction, Proposal, Query, Row,
     RowStats, Rows, Scope, Slot, StepView, Style,
 };
-pub use greedy::{Greedy, Ranking, StoppingRule, adas, control, fast_dllm, profile, quota, ranking, rule};
-pub use language::{FormOption, Registry, SamplerForm, SamplerSpec, spec};
+pub use greedy::{Greedy, Ranking, StoppingRule, adas, control, fast_dllm, paths, profile, quota, ranking, rule};
+pub use language::{DISCOUNT_FORMS, FormOption, Registry, SamplerForm, SamplerSpec, spec};
 pub use sampler::{Deferral, Pick, Picks, Policy, RemaskingSampler, Revision, Sampler, Verdict};
 pub use trace::{Step, Trace};

@@ -43,6 +43,16 @@ pub trait StoppingRule: Send {
 
     /// Adm(S ∪ {i*}): whether the enlarged set may be committed.
     fn admits(&self, set: &Tally) -> bool;
+
+    /// Whether nobody at all may join this set, so that nobody needs to be looked for.
+    fn is_full(&self, _set: &Tally) -> bool {
+        false
+    }
+
+    /// Whether this step must commit all that the rule admits, so that no veto may end it: the last step of a fixed budget.
+    fn is_last(&self) -> bool {
+        false
+    }
 }
 
 /// A set of candidates, summed up.
@@ -95,6 +105,10 @@ pub struct TopK {
 impl StoppingRule for TopK {
     fn admits(&self, set: &Tally) -> bool {
         set.n <= self.k
+    }
+
+    fn is_full(&self, set: &Tally) -> bool {
+        set.n >= self.k
     }
 }
 

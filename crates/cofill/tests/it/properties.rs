@@ -5,7 +5,7 @@
 use crate::support::{EXAMPLES, spec};
 use cofill::adas::AttentionDiscount;
 use cofill::control::{Control, ControlMatrix};
-use cofill::{Attention, Distributions, Layers, Needs, Picks, Proposal, Registry, SamplerSpec, Snapshot, Style};
+use cofill::{Attention, Distributions, Layers, Needs, Picks, Proposal, Registry, SamplerSpec, Slot, Snapshot, Style};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -141,6 +141,9 @@ proptest! {
             prop_assert_eq!(&base[..], &discounted[..], "{}", sampler);
             prop_assert_eq!(base.forced, discounted.forced);
             prop_assert!(discounted.deferral.is_none(), "{}", sampler);
+            let paths = step.select(&format!("{sampler}+paths:0"));
+            prop_assert_eq!(&base[..], &paths[..], "{}", sampler);
+            prop_assert!(paths.deferral.is_none() && base.forced == paths.forced, "{}", sampler);
         }
     }
 
@@ -154,6 +157,8 @@ proptest! {
             // Dream's schedule may wait; then there is no first pick.
             let (base, discounted) = (step.order(&sampler), step.order(&format!("{sampler}+ad:{alpha}")));
             prop_assert_eq!(base.first(), discounted.first(), "{}", sampler);
+            let paths = step.order(&format!("{sampler}+paths:{alpha}"));
+            prop_assert_eq!(base.first(), paths.first(), "{}", sampler);
         }
     }
 
@@ -347,7 +352,7 @@ proptest! {
             return Ok(());
         };
         let deferral = picks.deferral.expect("the orders part");
-        prop_assert_eq!((deferral.deferred.0, deferral.instead.0), (leader, order[t]));
+        prop_assert_eq!((deferral.deferred.0, deferral.instead), (leader, Some(Slot(order[t]))));
         let loss = |s: usize| alpha * step.attention[leader][s] * (1.0 - step.confidence[s]);
         let most = order[..t].iter().map(|&s| loss(s)).fold(0.0, f64::max);
         prop_assert!((deferral.discount - most).abs() < 1e-9 && (loss(deferral.by.0) - most).abs() < 1e-9);
@@ -375,7 +380,11 @@ proptest! {
                 true => &["@entropy", "@maskgit_plus", "@topk_margin"],
                 false => &["", "@entropy", "@margin"],
             };
-            for sampler in rankings.iter().map(|ranking| format!("{rule}{ranking}+ad:{alpha}")) {
+            let discounts = [format!("ad:{alpha}"), format!("ad:{alpha}@doubt@veto")];
+            let samplers = rankings.iter().flat_map(|ranking| {
+                discounts.iter().map(move |discount| (ranking, discount))
+            });
+            for sampler in samplers.map(|(ranking, discount)| format!("{rule}{ranking}+{discount}")) {
                 let here: Vec<usize> = step.order(&sampler).into_iter().map(|i| to[i]).collect();
                 prop_assert_eq!(here, moved.order(&sampler), "{}", sampler);
             }

@@ -109,8 +109,11 @@ fn options_are_those_the_sampler_has() {
 }
 
 #[test]
-fn the_discount_has_two_options() {
-    let accepted = "`@layer=first|middle|last|N`, `@weight=self|mask`";
+fn the_discount_has_five_options() {
+    let accepted = "`@layer=first|middle|last|N`, `@weight=self|mask`, `@paths`, `@doubt`, `@veto`";
+    refused!("topk:8+ad@paths@paths", Error::Option { .. }, "`+ad` was given twice `@paths`");
+    refused!("topk:8+paths@veto=1", Error::Option { .. }, "`+paths` has no option `@veto=1`", accepted);
+    refused!("topk:8+ad@path", Error::Option { .. }, "`@path`", accepted);
     refused!("topk:8+ad@layer=top", Error::Option { .. }, "`+ad` has no option `@layer=top`", accepted);
     refused!("topk:8+ad@layer=", Error::Option { .. }, accepted);
     refused!("topk:8+ad@layer=-1", Error::Option { .. }, accepted);
@@ -119,6 +122,30 @@ fn the_discount_has_two_options() {
     refused!("topk:8+ad@margin", Error::Option { .. }, "`@margin`", accepted);
     refused!("topk:8+ad@layer=1@layer=2", Error::Option { .. }, "twice `@layer=2`");
     refused!("topk:8+ad@weight=self@weight=self", Error::Option { .. }, "twice `@weight=self`");
+}
+
+#[test]
+fn paths_is_short_for_three_options() {
+    let same = |short: &str, long: &str| assert_eq!(spec(short).to_string(), spec(long).to_string());
+    same("topk:8+paths", "topk:8+ad:100@paths@doubt@veto");
+    same("topk:8+paths:25@layer=first", "topk:8+ad:25@veto@layer=first@doubt@paths");
+    same("topk:8+paths@paths", "topk:8+paths");
+    assert_eq!(spec("topk:8+ad:100@veto@paths@doubt").to_string(), "topk:8+paths:100");
+    assert_eq!(spec("topk:8+ad@paths@veto").to_string(), "topk:8+ad:40@paths@veto");
+    assert_eq!(spec("topk:8+paths:3@weight=mask").to_string(), "topk:8+paths:3@weight=mask");
+}
+
+#[test]
+fn a_strength_that_is_to_be_chosen_must_be_chosen_before_anything_is_built() {
+    let auto = spec("topk:8+paths:auto");
+    assert_eq!((auto.to_string().as_str(), auto.discount().unwrap().auto), ("topk:8+paths:auto", true));
+    assert_eq!(auto, spec("topk:8+ad:auto@paths@doubt@veto"));
+    let error = auto.build().expect_err("nobody chose").to_string();
+    assert!(error.contains("`+paths:auto`") && error.contains("a number in place of `auto`"), "{error}");
+    let chosen = auto.with_discount(auto.discount().map(|discount| discount.with_alpha(25.0))).unwrap();
+    assert_eq!(chosen, spec("topk:8+paths:25"));
+    refused!("topk:8+ad:auto", Error::OutOfRange { .. }, "only +paths can be `auto`", "`auto` was given");
+    refused!("topk:8+paths:auto1", Error::NotANumber { .. }, "`auto1` is not a number for ALPHA");
 }
 
 #[test]

@@ -191,6 +191,7 @@ impl Run<'_> {
             notes: results::notes(&scored),
             filters: results::filters(&scored),
             nfe: decode.nfe(),
+            steps: (decode.steps() < decode.nfe()).then(|| decode.steps()),
             seconds: *seconds,
         })
     }

@@ -127,7 +127,7 @@ impl DecodeBuilder {
             cap,
             nfe: 0,
             step: 0,
-            block: Block { index: 0, step: 0, end: 0 },
+            block: Block { index: 0, step: 0, start: 0, end: 0 },
             candidates: Vec::new(),
             rows: Vec::new(),
             asked: None,
@@ -170,7 +170,8 @@ impl Decode {
         if index != self.block.index {
             self.block.step = 0;
         }
-        (self.block.index, self.block.end) = (index, end);
+        let start = self.schedule.start(&self.canvas, index);
+        (self.block.index, self.block.start, self.block.end) = (index, start, end);
         self.candidates.extend(self.canvas.masked().take_while(|&i| i < end));
         match self.needs.scope {
             Scope::Candidates => self.rows.extend_from_slice(&self.candidates),
@@ -340,6 +341,11 @@ impl Decode {
     /// Forwards absorbed so far.
     pub fn nfe(&self) -> usize {
         self.nfe
+    }
+
+    /// Steps completed so far: as many as forwards, unless the sampler looks ahead.
+    pub fn steps(&self) -> usize {
+        self.step
     }
 }
 

@@ -25,8 +25,10 @@
 //! the ranking. Margin and entropy of such a row speak of other tokens than the proposed one, and a discount may take others below 0.
 
 pub mod adas;
+pub mod control;
 pub mod fast_dllm;
 pub mod paths;
+pub mod profile;
 pub mod quota;
 pub mod ranking;
 pub mod rule;

@@ -194,6 +194,8 @@ fn the_registry_with_its_defaults() {
         fast-published:F fast-published:1\n\
         fast-dllm:F fast-dllm:1\n\
         fast-upstream:F fast-upstream:1\n\
+        fast-profile[:F] fast-profile:0.75\n\
+        fast-sum:F fast-sum:1\n\
         threshold:TAU threshold:1\n\
         eb:GAMMA eb:1\n\
         eb-original:GAMMA eb-original:1\n\
@@ -201,15 +203,18 @@ fn the_registry_with_its_defaults() {
         dream:STEPS dream:1\n\
         threshold-dream:TAU,STEPS threshold-dream:1,1\n\
         klass[:THETA[,KAPPA]] klass:0.7,1\n\
+        less[:TAU[,DRIFT]] less:0.75,0.04\n\
         dapd[:TAU_MIN[,TAU_MAX]] dapd:0.01,0.1\n\
         dawn[:INDUCE[,SINK[,EDGE[,LOW]]]] dawn:0.7,0.01,0.07,0.75\n\
+        clad[:TAU] clad:0.75\n\
         punt[:EPSILON] punt:0.1\n\
         dus[:BLOCK] dus:32\n\
         p2:STEPS p2:1\n\
         lookum[:PATHS] lookum:2\n\
         localleap[:ANCHOR[,RELAXED[,RADIUS]]] localleap:0.9,0.75,4\n\
         hierarchy[:TAU[,LOW]] hierarchy:0.9,0.4\n\
-        credit[:TAU] credit:0.9\n";
+        credit[:TAU] credit:0.9\n\
+        oracle[:K[,EPSILON]] oracle:64,100\n";
     let mut got = String::new();
     for entry in Registry::stock().entries() {
         let required: Vec<&str> = entry.params.iter().filter(|p| p.default.is_none()).map(|_| "1").collect();

@@ -26,6 +26,9 @@ pub(crate) const EXAMPLES: &[&str] = &[
     "fast-published:2+ad",
     "fast-dllm:1.5",
     "fast-upstream:1.5",
+    "fast-profile",
+    "fast-profile:1.5@margin+ad",
+    "fast-sum:1.2+ad",
     "threshold:0.4",
     "threshold:0.4@margin+ad",
     "eb:0.8",
@@ -40,9 +43,12 @@ pub(crate) const EXAMPLES: &[&str] = &[
     "threshold-dream:0.4,4",
     "klass",
     "klass:0.4,5@dream@history=1",
+    "less:0.4,0.1",
+    "less:0.3,0.5@persistence=1",
     "dapd",
     "dawn",
     "dawn:0.3,1,0.07,0.3",
+    "clad:0.4",
     "punt",
     "dus:8",
     "p2:6",
@@ -51,6 +57,8 @@ pub(crate) const EXAMPLES: &[&str] = &[
     "localleap:0.6,0.4,2",
     "hierarchy",
     "credit:0.6",
+    "oracle",
+    "oracle:3,0.5",
 ];
 
 /// A sampler by its text.

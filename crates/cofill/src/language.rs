@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! name [":" number {"," number}] {"@" word ["=" number]} ["+" discount]
-//! discount = ("ad" | "paths") [":" (number | "auto")] ["@layer=" layer] ["@weight=" weight] ["@paths"] ["@doubt"] ["@veto"]
+//! discount = ("ad" | "paths") [":" (number | "auto")] ["@layer=" layer] ["@weight=" weight] ["@paths"] ["@doubt"] ["@veto"] ["@source=" control]
 //! ```
 //!
 //! Four types, from the text to the sampler:

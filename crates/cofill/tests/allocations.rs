@@ -161,7 +161,14 @@ fn a_warm_eb_step_allocates_nothing() {
 
 #[test]
 fn warm_steps_along_paths_allocate_nothing() {
-    for sampler in ["topk:8+paths", "fast:5+paths", "eb:3+paths:400", "topk:8+ad@paths", "topk:8+ad@doubt@veto"] {
+    for sampler in [
+        "topk:8+paths",
+        "fast:5+paths",
+        "eb:3+paths:400",
+        "topk:8+ad@paths",
+        "topk:8+ad@doubt@veto",
+        "topk:8+ad@source=distance",
+    ] {
         check(sampler);
     }
 }

@@ -124,6 +124,9 @@ pub fn explain(
     let discount = sampler
         .discount()
         .ok_or_else(|| bad("one with +ad or +paths, like topk:8+ad: without it nobody is deferred"))?;
+    if discount.control.is_some() {
+        return Err(bad("one that reads attention: a control, @source=.., has no reasons"));
+    }
     let random = sampler.form().options().iter().any(|option| option.name == "random");
     if random || !MEMORYLESS.contains(&sampler.entry().name.as_str()) {
         return Err(bad(
@@ -330,7 +333,12 @@ mod tests {
 
     #[test]
     fn samplers_without_reasons_are_refused() {
-        for (sampler, why) in [("topk:2", "+ad"), ("llada:3+ad", "earlier steps"), ("topk:2@random+ad", "chance")] {
+        for (sampler, why) in [
+            ("topk:2", "+ad"),
+            ("topk:2+ad@source=shuffled", "a control"),
+            ("llada:3+ad", "earlier steps"),
+            ("topk:2@random+ad", "chance"),
+        ] {
             let error = explain_toy(sampler, Schedule::Full).unwrap_err().to_string();
             assert!(error.contains(why) && error.contains("topk") && error.contains("the sampler"), "{error}");
         }

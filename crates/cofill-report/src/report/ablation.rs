@@ -147,7 +147,8 @@ fn beside_the_papers(held: AttentionDiscount) -> String {
     let weight = (held.weight != papers.weight).then(|| format!(" @weight={}", Value::Weight(held.weight)));
     let words = [(held.paths, " @paths"), (held.doubt, " @doubt"), (held.veto, " @veto")];
     let words = words.into_iter().filter(|(on, _)| *on).map(|(_, word)| word.to_string());
-    [alpha, layer, weight].into_iter().flatten().chain(words).collect()
+    let control = held.control.map(|control| format!(" @source={control}"));
+    [alpha, layer, weight, control].into_iter().flatten().chain(words).collect()
 }
 
 /// A point, what is held of its discount, and the score of every value that was tried.

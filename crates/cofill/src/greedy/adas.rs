@@ -21,6 +21,7 @@
 //!
 //! All three are `+paths`: u(i | S) = c_i − α (1 − c_i) Σ_{s∈S} R[i,s], until it is below 0.
 
+use crate::control::{Control, ControlMatrix};
 use crate::paths::Paths;
 use crate::ranking::Discount;
 use crate::{Attention, Error, Layers, Needs, Ranking, Result, RowStats, Slot, StepView};
@@ -49,6 +50,8 @@ pub struct AttentionDiscount {
     pub doubt: bool,
     /// Whoever has lost more than its confidence ends the step.
     pub veto: bool,
+    /// What stands in for attention, to see whether attention is what counts (`control.rs`); none in earnest.
+    pub control: Option<Control>,
 }
 
 /// What a chosen position weighs in the discount.
@@ -71,6 +74,7 @@ impl Default for AttentionDiscount {
             paths: false,
             doubt: false,
             veto: false,
+            control: None,
         }
     }
 }
@@ -199,12 +203,18 @@ impl Influence {
 pub struct AttentionDiscounted {
     base: Box<dyn Ranking>,
     influence: Influence,
+    control: Option<ControlMatrix>,
 }
 
 impl AttentionDiscounted {
     /// Puts the discount on top of `base`.
     pub fn new(base: Box<dyn Ranking>, ad: AttentionDiscount) -> AttentionDiscounted {
-        AttentionDiscounted { base, influence: Influence::new(ad) }
+        AttentionDiscounted { base, influence: Influence::new(ad), control: ad.control.map(ControlMatrix::new) }
+    }
+
+    /// What the discount takes for attention in this step.
+    fn matrix<'a>(control: Option<&'a ControlMatrix>, view: &'a StepView<'_>) -> &'a Attention {
+        control.map_or_else(|| view.attention(), ControlMatrix::matrix)
     }
 }
 
@@ -215,19 +225,22 @@ impl Ranking for AttentionDiscounted {
 
     fn score(&mut self, view: &StepView<'_>, scores: &mut Vec<f64>) {
         self.base.score(view, scores);
-        self.influence.open(view.candidates.stats, view.attention());
+        if let Some(control) = &mut self.control {
+            control.of(view);
+        }
+        self.influence.open(view.candidates.stats, Self::matrix(self.control.as_ref(), view));
     }
 
     fn choose(&mut self, view: &StepView<'_>, s: Slot) {
-        self.influence.choose(view.attention(), s.0);
+        self.influence.choose(Self::matrix(self.control.as_ref(), view), s.0);
     }
 
     fn discount<'a>(&'a self, view: &'a StepView<'_>, s: Slot) -> Option<Discount<'a>> {
-        self.influence.discount(view.attention(), s.0)
+        self.influence.discount(Self::matrix(self.control.as_ref(), view), s.0)
     }
 
     fn between(&mut self, view: &StepView<'_>, i: Slot, s: Slot, between: &mut Vec<usize>) {
-        self.influence.between(view.attention(), i.0, s.0, between);
+        self.influence.between(Self::matrix(self.control.as_ref(), view), i.0, s.0, between);
     }
 
     fn vetoes(&self) -> bool {

@@ -10,9 +10,10 @@ use std::str::FromStr;
 const FORM: &str = "+ad[:ALPHA] or +paths[:ALPHA|:auto]";
 
 /// What may follow `+ad`, for tables and messages.
-pub const DISCOUNT_FORMS: [&str; 2] = [
+pub const DISCOUNT_FORMS: [&str; 3] = [
     "+ad[:ALPHA][@layer=first|middle|last|N][@weight=self|mask][@paths][@doubt][@veto], default +ad:40",
     "+paths[:ALPHA] for +ad:ALPHA@paths@doubt@veto, default +paths:100; ALPHA may be `auto`",
+    "@source=shuffled|transposed|distance|rowmean after either: a control in place of attention",
 ];
 
 const AUTO: &str = "auto";
@@ -65,11 +66,13 @@ impl FromStr for AttentionDiscount {
             given => ad.alpha = alpha().parse(given, FORM)?,
         }
         let name = || format!("+{}", parts.name);
-        let problem = |problem, option: &str| Error::Option {
+        let problem = |problem, option: &str| {
+            Error::Option {
             name: name(),
             problem,
             option: option.into(),
-            accepted: "`@layer=first|middle|last|N`, `@weight=self|mask`, `@paths`, `@doubt`, `@veto`".into(),
+            accepted: "`@layer=first|middle|last|N`, `@weight=self|mask`, `@paths`, `@doubt`, `@veto`, `@source=shuffled|transposed|distance|rowmean`".into(),
+        }
         };
         let mut given: Vec<&str> = Vec::new();
         for &option in &parts.options {
@@ -85,6 +88,11 @@ impl FromStr for AttentionDiscount {
                         "mask" => Weight::Mean,
                         _ => return Err(unknown()),
                     };
+                    key
+                }
+                // A control: not attention, but something made of it.
+                Some((key @ "source", control)) => {
+                    ad.control = Some(control.parse().map_err(|_| unknown())?);
                     key
                 }
                 None => {
@@ -120,6 +128,9 @@ impl Display for AttentionDiscount {
         }
         if self.weight == Weight::Mean {
             f.write_str("@weight=mask")?;
+        }
+        if let Some(control) = self.control {
+            write!(f, "@source={control}")?;
         }
         let words = [(self.paths, "@paths"), (self.doubt, "@doubt"), (self.veto, "@veto")];
         words.iter().filter(|(on, _)| *on && !self.is_paths()).try_for_each(|(_, word)| f.write_str(word))

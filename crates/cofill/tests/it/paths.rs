@@ -314,3 +314,17 @@ fn blocks_temperatures_and_budgets_end_as_they_should() {
         assert_eq!(outcome.nfe, steps, "{sampler}");
     }
 }
+
+#[test]
+fn a_control_takes_the_place_of_attention() {
+    // 1 reads 0, and 0 reads nobody: with query and key exchanged it is 0 that reads 1, so choosing 0 takes nothing from 1.
+    let rows = [[0.0, 0.0, 0.0], [0.5, 0.0, 0.0], [0.0, 0.0, 0.0]];
+    let step = Snapshot::new(&[0.78, 0.73, 0.70]).attention(Attention::from_rows(&rows).unwrap());
+    let order = |sampler: &str| step.select(&spec(sampler)).unwrap().positions();
+    assert_eq!(order("topk:2+ad"), [0, 2]);
+    assert_eq!(order("topk:2+ad@source=transposed"), [0, 1]);
+    // u_1 = .73 − 40 · .25 · .22 (the mean of its row, over two others) is below u_2 = .7 as well.
+    assert_eq!(order("topk:2+ad@source=rowmean"), [0, 2]);
+    // Distance gives 1 all but a third of its row's sum toward its neighbour 0.
+    assert_eq!(order("topk:2+paths@source=distance"), [0, 2]);
+}

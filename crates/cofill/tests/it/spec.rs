@@ -109,8 +109,10 @@ fn options_are_those_the_sampler_has() {
 }
 
 #[test]
-fn the_discount_has_five_options() {
+fn the_discount_has_six_options() {
     let accepted = "`@layer=first|middle|last|N`, `@weight=self|mask`, `@paths`, `@doubt`, `@veto`";
+    refused!("topk:8+ad@source=noise", Error::Option { .. }, "`@source=noise`", "`@source=shuffled|transposed");
+    assert_eq!(spec("topk:8+paths@source=rowmean").to_string(), "topk:8+paths:100@source=rowmean");
     refused!("topk:8+ad@paths@paths", Error::Option { .. }, "`+ad` was given twice `@paths`");
     refused!("topk:8+paths@veto=1", Error::Option { .. }, "`+paths` has no option `@veto=1`", accepted);
     refused!("topk:8+ad@path", Error::Option { .. }, "`@path`", accepted);

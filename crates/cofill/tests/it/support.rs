@@ -23,6 +23,8 @@ pub(crate) const EXAMPLES: &[&str] = &[
     "fast:3+ad@paths",
     "eb:3+ad@doubt@veto",
     "llada:4+paths",
+    "topk:3+paths@source=shuffled",
+    "eb:3+ad@source=distance",
     "fast-published:2+ad",
     "fast-dllm:1.5",
     "fast-upstream:1.5",

@@ -4,13 +4,13 @@ mod workload;
 
 use cofill::{Policy, Revision};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use workload::{CHOSEN, MASKED, samplers, step};
+use workload::{CHOSEN, MASKED, is_too_long, samplers, step};
 
 fn select(c: &mut Criterion) {
     for masked in MASKED {
         let step = step(masked);
         for chosen in CHOSEN.into_iter().filter(|&chosen| chosen <= masked) {
-            for (rule, spec) in samplers(chosen) {
+            for (rule, spec) in samplers(chosen).into_iter().filter(|(rule, _)| !is_too_long(rule, masked, chosen)) {
                 let mut policy: Policy = spec.build().expect("a valid sampler");
                 let mut group = c.benchmark_group(format!("select/{rule}"));
                 group.throughput(Throughput::Elements((masked * chosen) as u64));

@@ -9,13 +9,13 @@ mod workload;
 
 use cofill::Revision;
 use std::time::Instant;
-use workload::{CHOSEN, MASKED, samplers, step};
+use workload::{CHOSEN, MASKED, is_too_long, samplers, step};
 
 fn main() -> cofill::Result<()> {
     for masked in MASKED {
         let step = step(masked);
         for chosen in CHOSEN {
-            for (rule, spec) in samplers(chosen) {
+            for (rule, spec) in samplers(chosen).into_iter().filter(|(rule, _)| !is_too_long(rule, masked, chosen)) {
                 let mut policy = spec.build()?;
                 let needs = policy.needs();
                 let best = step.view(&needs, |view| {

@@ -7,6 +7,11 @@ pub(crate) const MASKED: [usize; 3] = [64, 512, 4096];
 /// |S|.
 pub(crate) const CHOSEN: [usize; 2] = [8, 64];
 
+/// Whether a cell would take minutes: columns along paths cost |S| · |M|² each.
+pub(crate) fn is_too_long(rule: &str, masked: usize, chosen: usize) -> bool {
+    rule == "paths" && chosen * masked * masked > 64 * 512 * 512
+}
+
 /// Random attention (rows sum to about 1), confidences just above ½, entropies of exactly 1 nat: n (1 − c) < |S|/2 + ¼ and
 /// n − 1 < |S| − ½ both hold up to n = |S|, whatever the order.
 pub(crate) fn step(masked: usize) -> Snapshot {

@@ -70,6 +70,57 @@ fn swiglu_any(gate: &[f32], up: &[f32], out: &mut [f32]) {
     }
 }
 
+/// Φ(x) x with the normal distribution's Φ(x) = (1 + erf(x / √2)) / 2: the exact gelu.
+#[inline(always)]
+fn gelu_any(x: &mut [f32]) {
+    for x in x {
+        // erf by Abramowitz and Stegun 7.1.26, right to 1.5e-7: erf(z) = 1 − (a₁t + ... + a₅t⁵) e^(−z²), t = 1 / (1 + pz), z ≥ 0.
+        let z = x.abs() * std::f32::consts::FRAC_1_SQRT_2;
+        let z = if z > 9.0 { 9.0 } else { z }; // erf is 1 there, and e^(−z²) would leave exp's range
+        let t = 1.0 / (1.0 + 0.327_591_1 * z);
+        let p = 1.061_405_4;
+        let p = p * t - 1.453_152;
+        let p = p * t + 1.421_413_8;
+        let p = p * t - 0.284_496_74;
+        let p = p * t + 0.254_829_6;
+        let tail = p * t * exp(-z * z); // 1 − erf(z) = 2 Φ(−z√2)
+        *x *= 0.5 * if *x < 0.0 { tail } else { 2.0 - tail };
+    }
+}
+
+/// gelu by its tanh formula, `gelu_new`: x / (1 + e^(−2y)) with y = √(2/π) (x + 0.044715 x³).
+#[inline(always)]
+fn gelu_tanh_any(x: &mut [f32]) {
+    for x in x {
+        let y = -2.0 * 0.797_884_6 * (*x + 0.044_715 * *x * *x * *x);
+        let y = if y > 80.0 { 80.0 } else { y }; // x is 0 in all but name there
+        *x /= 1.0 + exp(y);
+    }
+}
+
+/// `(x − mean) / √(variance + eps) · weight + bias` of a row, in place. Two passes: the mean is gone before anything is squared.
+#[inline(always)]
+fn layer_norm_any(row: &mut [f32], weight: &[f32], bias: &[f32], eps: f32) {
+    let n = row.len() as f32;
+    let mean = sum_of(row, |x| x) / n;
+    let variance = sum_of(row, |x| (x - mean) * (x - mean)) / n;
+    let scale = 1.0 / (variance + eps).sqrt();
+    for ((x, w), b) in row.iter_mut().zip(weight).zip(bias) {
+        *x = (*x - mean) * scale * w + b;
+    }
+}
+
+/// Σ f(x) over eight lanes.
+#[inline(always)]
+fn sum_of(row: &[f32], f: impl Fn(f32) -> f32) -> f32 {
+    let (chunks, tail) = row.as_chunks::<LANES>();
+    let mut sum = [0.0f32; LANES];
+    for chunk in chunks {
+        (0..LANES).for_each(|i| sum[i] += f(chunk[i]));
+    }
+    sum.iter().sum::<f32>() + tail.iter().map(|&x| f(x)).sum::<f32>()
+}
+
 /// Rotates one head: entry j pairs with entry j + dim/2.
 #[inline(always)]
 fn rotate_any(head: &mut [f32], cos: &[f32], sin: &[f32]) {
@@ -110,13 +161,34 @@ dispatch! {
     swiglu_slice = swiglu_any(gate: &[f32], up: &[f32], out: &mut [f32])
 }
 dispatch! {
+    /// The exact gelu, in place.
+    gelu_slice = gelu_any(x: &mut [f32])
+}
+dispatch! {
+    /// gelu by its tanh formula, in place.
+    gelu_tanh_slice = gelu_tanh_any(x: &mut [f32])
+}
+dispatch! {
+    /// Layer norm of a row, in place.
+    layer_norm = layer_norm_any(row: &mut [f32], weight: &[f32], bias: &[f32], eps: f32)
+}
+dispatch! {
     /// Rotary embedding of one head of one row.
     rotate = rotate_any(head: &mut [f32], cos: &[f32], sin: &[f32])
 }
 
+/// Numbers that one task of an activation has.
+const GRAIN: usize = 1 << 15;
+
+/// An activation of `x` by itself, on all threads.
+pub(crate) fn activate(x: &[f32], function: fn(&mut [f32])) -> Vec<f32> {
+    let mut out = x.to_vec();
+    out.par_chunks_mut(GRAIN).for_each(function);
+    out
+}
+
 /// `silu(gate) · up`, on all threads.
 pub(crate) fn swiglu(gate: &[f32], up: &[f32]) -> Vec<f32> {
-    const GRAIN: usize = 1 << 15;
     let mut out = vec![0.0; gate.len()];
     let parts = out.par_chunks_mut(GRAIN).zip(gate.par_chunks(GRAIN)).zip(up.par_chunks(GRAIN));
     parts.for_each(|((out, gate), up)| swiglu_slice(gate, up, out));
@@ -301,6 +373,38 @@ mod tests {
             assert!((got - want).abs() < 1e-5, "{got}, {want}");
         }
         assert!(swiglu(&[f32::NAN], &[1.0])[0].is_nan());
+    }
+
+    #[test]
+    fn both_gelus_are_right_to_a_few_units_in_the_last_place() {
+        // Against the tensor library's, which computes erf and tanh in f64 and f32.
+        let x: Vec<f32> = (-12_000..=12_000).map(|i| i as f32 / 1000.0).chain([-1e30, 1e30]).collect();
+        let tensor = Tensor::new(x.as_slice(), &candle_core::Device::Cpu).unwrap();
+        let check = |got: Vec<f32>, want: Tensor| {
+            for ((x, got), want) in x.iter().zip(got).zip(want.to_vec1::<f32>().unwrap()) {
+                assert!((got - want).abs() <= 2e-7 * x.abs().max(1.0), "gelu({x}) = {want}, not {got}");
+            }
+        };
+        check(activate(&x, gelu_slice), tensor.gelu_erf().unwrap());
+        check(activate(&x[..24_001], gelu_tanh_slice), tensor.gelu().unwrap());
+        // Φ(1) = 0.841345
+        assert!((activate(&[1.0], gelu_slice)[0] - 0.841_344_7).abs() < 2e-7);
+        assert!(activate(&[f32::NAN], gelu_slice)[0].is_nan() && activate(&[f32::NAN], gelu_tanh_slice)[0].is_nan());
+    }
+
+    #[test]
+    fn a_normalised_row_has_mean_0_and_variance_1() {
+        // 1001..=1011 has mean 1006 and variance (2 Σ k², k = 1..5) / 11 = 10: in f32, Σ x² / n − mean² would lose three digits of it.
+        let mut row: Vec<f32> = (1001..=1011).map(|x| x as f32).collect();
+        layer_norm(&mut row, &[2.0; 11], &[0.5; 11], 1e-12);
+        for (k, x) in (-5..=5).zip(row) {
+            let want = k as f32 / 10f32.sqrt() * 2.0 + 0.5;
+            assert!((x - want).abs() < 1e-6, "{x} is not {want}");
+        }
+        // A row without variance, as a table of zeros makes one: the bias, and no NaN.
+        let mut row = [3.0; 9];
+        layer_norm(&mut row, &[1.0; 9], &[7.0; 9], 1e-12);
+        assert_eq!(row, [7.0; 9]);
     }
 
     #[test]

@@ -10,10 +10,10 @@ use cofill_eval::diagnose::folder::{Diagnosis, Folder};
 use cofill_eval::diagnose::state::{Heads, Scope, State, StateOptions, Steps, states};
 use cofill_eval::diagnose::{Setting, deferral as deferred, intervention as intervened};
 use cofill_eval::open::{self, OpenTask, ResolvedRun};
+use cofill_eval::infill::masks_in;
 use cofill_eval::run::{Question, Settings};
 use cofill_eval::spec::{EvalSpec, TaskOptions};
 use cofill_tasks::TaskName;
-use cofill_tasks::mini::predicates::GAP;
 use cofill_tasks::mini::{Form, Mini};
 use cofill_tasks::wrapper::Wrapper;
 use serde::Deserialize;
@@ -152,7 +152,7 @@ impl QuestionSet {
     fn masks(&self) -> usize {
         let masks = |(_, question): &(usize, Question)| match question.form {
             Form::Continue => self.length,
-            Form::Infill => question.prompt.matches(GAP).count(),
+            Form::Infill => masks_in(&question.prompt),
         };
         self.questions.iter().map(masks).max().unwrap_or(0)
     }
@@ -206,8 +206,8 @@ impl StateArgs {
         let settings = match &set.task {
             Some((spec, task)) => ResolvedRun::new(spec, task, &engine.about()?)?.settings,
             None => {
-                let bos = if self.bos == Some(true) { Some(engine.bos()?) } else { None };
-                Settings { sampler: sampler(self.k)?, options: self.run.clone(), length: set.length, bos }
+                let (bos, end) = engine.around(self.bos)?;
+                Settings { sampler: sampler(self.k)?, options: self.run.clone(), length: set.length, bos, end }
             }
         };
         let options = &StateOptions { proposal: self.run.proposal(engine.ends()), ..options.clone() };

@@ -91,7 +91,7 @@ def perturb(model, seed):
         elif "embeddings" in name:
             parameter.data = normal(parameter)
         else:
-            parameter.data = 1.5 * normal(parameter) / parameter.shape[1] ** 0.5
+            parameter.data = normal(parameter) / parameter.shape[1] ** 0.5
 
 
 def main(folder):

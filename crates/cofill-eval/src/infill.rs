@@ -242,7 +242,9 @@ mod tests {
         assert!(said(r#"{"template": "abc", "answer": "b"}"#).contains("has no gap"));
         assert!(said(r#"{"template": "a[MASK:0]", "answer": "b"}"#).contains("is not a gap"));
         assert!(said(r#"{"template": "a[MASK:1]", "answer": ""}"#).contains("`answer` is empty"));
-        assert!(said(r#"{"template": "a[MASK:1]", "answer": ["b", "c"]}"#).contains("has 1 gaps, but `answer` is 2 texts"));
+        assert!(
+            said(r#"{"template": "a[MASK:1]", "answer": ["b", "c"]}"#).contains("has 1 gaps, but `answer` is 2 texts")
+        );
         assert!(said(r#"{"template": "a[MASK:1]"}"#).contains("missing field `answer`"));
         assert!(said(r#"{"template": "a[MASK:1]", "answer": "b", "answr": 1}"#).contains("unknown field `answr`"));
         assert!(said("").contains("has no row"));

@@ -192,8 +192,7 @@ impl Run<'_> {
         let ends = |token: &TokenId| eos.as_deref() == Some(std::slice::from_ref(token));
         let end = tokens.iter().position(ends).unwrap_or(tokens.len());
         let n_filled = tokens.len() - decode.canvas().n_masked();
-        let Judged { text, scored } =
-            self.task.judge_tokens(*doc, &tokens, &text.map_err(Error::Text)?, self.codec)?;
+        let Judged { text, scored } = self.task.judge_tokens(*doc, &tokens, &text.map_err(Error::Text)?, self.codec)?;
         Ok(Record {
             doc_id: *doc,
             prompt_sha256: data::sha256(question.prompt.as_bytes()),

@@ -160,8 +160,7 @@ impl Model {
             AttentionRow::Source => &sources,
         };
         let probe = |layers| AttentionQuery { layers, queries, keys: query.rows, heads: PerHead::Mean };
-        let pass =
-            self.network.forward(query.tokens, &ForwardRequest { rows: &rows, attention: layers.map(probe) })?;
+        let pass = self.network.forward(query.tokens, &ForwardRequest { rows: &rows, attention: layers.map(probe) })?;
         let attention = pass.attention.map(|by_key| Attention::from_keys(query.rows.len(), by_key)).transpose()?;
         let mut timing = pass.timing;
         let unguided = if self.guidance > 0.0 { Some(self.unguided(query, &rows)?) } else { None };
@@ -184,8 +183,7 @@ impl Model {
         let Config { layers, heads, .. } = *self.config();
         // Under the shift two positions may share a source; the probe then has two queries that are the same row.
         let probe = AttentionQuery { layers: 0..layers, queries, keys: toward, heads: PerHead::Apart };
-        let pass =
-            self.network.forward(query.tokens, &ForwardRequest { rows: query.rows, attention: Some(probe) })?;
+        let pass = self.network.forward(query.tokens, &ForwardRequest { rows: query.rows, attention: Some(probe) })?;
         let (rows, keys) = (query.rows.len(), toward.len());
         HeadAttention::new(layers, heads, (rows, keys), pass.attention.unwrap_or_default())
     }

@@ -199,7 +199,8 @@ impl Tokenizer {
             let number = token.strip_prefix("[unused").and_then(|rest| rest.strip_suffix(']'));
             number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
         };
-        let named = self.vocab().into_iter().filter(|(token, _)| WITHOUT_TEXT.contains(&token.as_str()) || unused(token));
+        let named =
+            self.vocab().into_iter().filter(|(token, _)| WITHOUT_TEXT.contains(&token.as_str()) || unused(token));
         let marked = self.added().into_iter().filter(|(_, token)| token.special).map(|(id, _)| id);
         named.map(|(_, id)| id).chain(marked).collect()
     }

@@ -77,7 +77,8 @@ impl FromStr for TaskName {
         }
         let benchmark = given.parse().map(TaskName::Benchmark);
         given.parse().map(TaskName::Mini).or(benchmark).map_err(|_| {
-            let names = Mini::ALL.map(Mini::name).into_iter().chain(Benchmark::ALL.map(Benchmark::name)).chain([INFILL]);
+            let names =
+                Mini::ALL.map(Mini::name).into_iter().chain(Benchmark::ALL.map(Benchmark::name)).chain([INFILL]);
             let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
             format!("unknown task `{given}`; expected one of {}", names.join(", "))
         })

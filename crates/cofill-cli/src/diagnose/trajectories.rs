@@ -9,8 +9,8 @@ use cofill_engine::{DEFAULT_MODEL, MODEL_NAMES, RunOptions};
 use cofill_eval::diagnose::folder::{Diagnosis, Folder};
 use cofill_eval::diagnose::state::{Heads, Scope, State, StateOptions, Steps, states};
 use cofill_eval::diagnose::{Setting, deferral as deferred, intervention as intervened};
-use cofill_eval::open::{self, OpenTask, ResolvedRun};
 use cofill_eval::infill::masks_in;
+use cofill_eval::open::{self, OpenTask, ResolvedRun};
 use cofill_eval::run::{Question, Settings};
 use cofill_eval::spec::{EvalSpec, TaskOptions};
 use cofill_tasks::TaskName;
@@ -93,8 +93,8 @@ struct StateArgs {
     /// alpha of the score s.
     #[arg(long, value_name = "ALPHA", default_value_t = DEFAULT_ALPHA, allow_negative_numbers = true)]
     alpha: f64,
-    /// Of a benchmark: the folder with its files; `cofill data check` says what belongs there.
-    #[arg(long, value_name = "DIR")]
+    /// Of a benchmark: the folder with its files; `cofill data check` says what belongs there. Of infill: the file with its rows.
+    #[arg(long, value_name = "PATH")]
     data: Option<PathBuf>,
     /// Begin every prompt with the tokenizer's beginning-of-text token (default: Dream on benchmarks, as its scripts
     /// do).

@@ -68,6 +68,9 @@ pub enum Activation {
     GeluTanh,
 }
 
+/// Layers that may share blocks. They cost no memory, so nothing else would stop a damaged file from asking for millions.
+const MOST_SHARING: usize = 1024;
+
 impl EncoderConfig {
     /// For each token, the row of the table of positions that it has.
     pub(crate) fn rows_of_positions(&self, tokens: &[TokenId]) -> impl Iterator<Item = usize> {
@@ -187,6 +190,13 @@ impl Fields {
                 encoder.stored_blocks = self.size("num_hidden_groups")?;
                 if self.has("inner_group_num") {
                     self.demand("inner_group_num", 1)?;
+                }
+                if config.layers > MOST_SHARING {
+                    let problem = format!(
+                        "`num_hidden_layers` is {}, but at most {MOST_SHARING} may share blocks",
+                        config.layers
+                    );
+                    return Err(self.malformed(problem));
                 }
                 if !config.layers.is_multiple_of(encoder.stored_blocks) {
                     let (layers, groups) = (config.layers, encoder.stored_blocks);

@@ -8,9 +8,9 @@
 //! A gap is as many tokens as it says, and the answer must be as many: then the score is the same question for every sampler, *exact*
 //! (every gap is filled as it was), with *tokens* beside it, the share of positions that are.
 
-use crate::run::{Error as RunError, Judged, Question, Task};
+use crate::run::{Error as RunError, Judged, Question, Settings, Task};
 use cofill::TokenId;
-use cofill_engine::{Codec, Piece, gaps};
+use cofill_engine::{Codec, Engine, Piece, gaps};
 use cofill_tasks::benchmarks::{Filter, Filtered, Scored};
 use cofill_tasks::data::{self, Row};
 use cofill_tasks::mini::Form;
@@ -56,6 +56,16 @@ pub enum Error {
     /// A row that is none.
     #[error(transparent)]
     Row(#[from] data::Error),
+    /// A text that the model cannot hold.
+    #[error("row {row} of `{name}`: {problem}")]
+    TooLong {
+        /// The file.
+        name: String,
+        /// The row, counted from 1.
+        row: usize,
+        /// How long it is, and how long it may be.
+        problem: String,
+    },
     /// An answer that is longer or shorter than its gap, by the tokenizer of this model.
     #[error(
         "row {row} of `{name}`: gap {gap} has {masks} positions, but `{answer}` is {tokens} tokens of this model; make them equal"
@@ -163,6 +173,19 @@ impl InfillTask {
     /// What was read, for the header of results. Where it lies and what it is called decides nothing.
     pub fn source(&self) -> Value {
         json!([{"rows": self.rows.len(), "sha256": self.sha256}])
+    }
+
+    /// Refuses a row that this model cannot hold or be scored on, before anything is computed for it.
+    pub(crate) fn check(&self, doc: usize, engine: &mut Engine, settings: &Settings) -> Result<(), RunError> {
+        let mask_id = engine.mask_id();
+        let (_, codec) = engine.parts().map_err(|error| RunError::Text(error.to_string()))?;
+        self.right(doc, codec)?;
+        let length = self.question(doc)?.canvas(settings, mask_id, codec)?.tokens().len();
+        let too_long = |error: cofill_engine::Error| {
+            let (name, problem) = (self.name.clone(), error.to_string());
+            Error::TooLong { name, row: doc + 1, problem }
+        };
+        Ok(engine.fit(length).map_err(too_long)?)
     }
 
     /// The tokens that belong in the gaps of a row, one gap after the other.

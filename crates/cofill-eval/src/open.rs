@@ -359,6 +359,9 @@ pub(crate) fn ask(
     docs: Range<usize>,
 ) -> Result<Vec<Record>, Error> {
     engine.configure(&run.settings.options)?; // points of a sweep share a model, not its guidance
+    if let OpenTask::Infill(task) = task {
+        docs.clone().try_for_each(|doc| task.check(doc, engine, &run.settings))?;
+    }
     let ends = engine.ends();
     let (model, codec) = engine.parts()?;
     task.lend(run, |task| Ok(Run { task, settings: &run.settings, codec, ends }.batch(model, docs)?))

@@ -62,8 +62,8 @@ impl Encoder {
     }
 }
 
-/// f32 against f64: sums alone cost a few 1e-6.
-const CLOSE: Tolerances = Tolerances { logits: 1e-5, confidence: 2e-6, entropy: 5e-6, attention: 1e-6 };
+/// f32 against f64: sums alone cost a few 1e-6, and ModernBERT's stream, which no norm touches from block to block, 1.5e-5.
+const CLOSE: Tolerances = Tolerances { logits: 2e-5, confidence: 2e-6, entropy: 5e-6, attention: 1e-6 };
 
 #[test]
 fn every_layout_gives_what_transformers_gives() {

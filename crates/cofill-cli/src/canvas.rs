@@ -8,7 +8,8 @@ use cofill_engine::{Engine, Error, Input, RunOptions, parse_tokens};
 pub(crate) struct CanvasArgs {
     /// The prompt, as text.
     prompt: Option<String>,
-    /// Begin with the tokenizer's beginning-of-text token, unless the prompt has it already (as LLaDA's chat template does).
+    /// Begin with the tokenizer's beginning-of-text token, unless the prompt has it already (as LLaDA's chat template does). BERT and its
+    /// relatives always get theirs, and the one that ends a text, but for --tokens.
     #[arg(long, conflicts_with = "tokens")]
     bos: bool,
     /// The prompt, as token ids: 1,2,3.
@@ -26,7 +27,7 @@ impl CanvasArgs {
     /// What is to be filled, and the options with what these arguments say of them.
     pub(crate) fn input(&self, engine: &Engine, options: &RunOptions) -> Done<(Input, RunOptions)> {
         let mut options = options.clone();
-        options.bos = Some(self.bos);
+        options.bos = self.bos.then_some(true); // else what the model was trained with
         let tokens = |flag: &str, ids: &str, mask| {
             parse_tokens(ids, mask).map_err(|error| match error {
                 Error::NotATokenId { given, expected } => {

@@ -18,10 +18,11 @@ use std::path::{Path, PathBuf};
 /// Score a model and a sampler on a task.
 ///
 /// chain, sums, code, sudoku and predicates need no data files. gsm8k, gsm8k_cot, math500, humaneval and mbpp read theirs from
-/// --data, and ask and score as lm-evaluation-harness 0.4.8 does. A result depends on neither --batch nor the number of threads.
+/// --data, and ask and score as lm-evaluation-harness 0.4.8 does. infill fills gaps in texts of your own. A result depends on neither --batch
+/// nor the number of threads.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// chain, sums, code, sudoku, predicates, gsm8k, gsm8k_cot, math500, humaneval or mbpp.
+    /// chain, sums, code, sudoku, predicates, gsm8k, gsm8k_cot, math500, humaneval, mbpp or infill.
     #[arg(long)]
     task: TaskName,
     #[command(flatten)]
@@ -30,10 +31,12 @@ pub(crate) struct Args {
     questions: TaskOptions,
     #[command(flatten)]
     judges: JudgeOptions,
-    /// Of a benchmark: the folder with its files; `cofill data check` says what belongs there.
-    #[arg(long, value_name = "DIR")]
+    /// Of a benchmark: the folder with its files; `cofill data check` says what belongs there. Of infill: a file with a line
+    /// {"template":"..[MASK:4]..","answer":".."} for each text; a gap is as many tokens as its answer.
+    #[arg(long, value_name = "PATH")]
     data: Option<PathBuf>,
-    /// Begin every prompt with the tokenizer's beginning-of-text token (default: only with --wrapper dream, as Dream's scripts do).
+    /// Begin every prompt with the tokenizer's beginning-of-text token (default: only with --wrapper dream, as Dream's scripts do, and with
+    /// BERT and its relatives, whose texts then also end as they were trained to).
     #[arg(long, value_name = "BOOL")]
     bos: Option<bool>,
     /// Write what was run to FILE, then a line per question: tokens, text, scores, forwards, seconds.

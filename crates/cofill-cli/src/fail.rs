@@ -155,6 +155,7 @@ impl From<cofill_eval::open::Error> for Fail {
         match error {
             Error::TooMany { .. } => with("lower --limit"),
             Error::NoData { .. } => with("add --data DIR, `cofill data check DIR` says which"),
+            Error::Infill(cofill_eval::infill::Error::NoFile) => with("add --data FILE.jsonl"),
             Error::NoBos { .. } => with("give --bos false"),
             Error::NoChatTemplate { .. } => with("leave out --chat"),
             Error::NotForInfill { option, .. } => with(&format!("leave out --{option}")),

@@ -6,7 +6,7 @@ use crate::options::{Ends, RunOptions};
 use crate::{Error, Result, TOY};
 use cofill::toy::Toy;
 use cofill::{Denoiser, HeadAttention, Prediction, Query, SamplerSpec, TokenId};
-use cofill_model::{AttentionRow, Checkpoint, GenerationDefaults, Message, Model};
+use cofill_model::{AttentionRow, Checkpoint, Config, GenerationDefaults, Message, Model};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -78,6 +78,8 @@ pub struct About {
     pub family: String,
     /// Beginning of text.
     pub bos: Option<TokenId>,
+    /// What every text begins and ends with, in models that were trained so (BERT's `[CLS]` and `[SEP]`).
+    pub frame: Option<(TokenId, TokenId)>,
     /// Whether it has a chat template.
     pub chats: bool,
 }
@@ -91,9 +93,19 @@ impl std::fmt::Debug for Engine {
 impl About {
     /// Of a checkpoint of which nothing is loaded.
     pub fn checkpoint(checkpoint: &Checkpoint) -> Result<About> {
-        let family = checkpoint.config()?.family.to_string();
-        Ok(About { family, bos: checkpoint.tokenizer()?.bos(), chats: checkpoint.chat()?.is_some() })
+        let (config, bos) = (checkpoint.config()?, checkpoint.tokenizer()?.bos());
+        Ok(About::new(&config, bos, checkpoint.chat()?.is_some()))
     }
+
+    fn new(config: &Config, bos: Option<TokenId>, chats: bool) -> About {
+        let frame = frame(config);
+        About { family: config.family.to_string(), bos: frame.map(|(begin, _)| begin).or(bos), frame, chats }
+    }
+}
+
+/// What every text begins and ends with, in models that were trained so.
+fn frame(config: &Config) -> Option<(TokenId, TokenId)> {
+    config.encoder.as_ref().and_then(|encoder| encoder.frame)
 }
 
 impl Engine {
@@ -235,9 +247,23 @@ impl Engine {
         let Some(open) = self.open_checkpoint() else {
             return Err(Error::NotForTheToy { option: "bos", lacks: "beginning of text" });
         };
+        if let Some((begin, _)) = frame(open.model.config()) {
+            return Ok(begin);
+        }
         match &open.text {
             Err(error) => Err(Error::BosWithoutTokenizer { problem: error.to_string() }),
             Ok(text) => text.tokenizer.bos().ok_or_else(|| Error::NoBos { names: text.tokenizer.names() }),
+        }
+    }
+
+    /// The tokens before and after a canvas. Models that were trained with a frame get it unless `bos` is false, others a beginning if it
+    /// is true.
+    pub fn around(&self, bos: Option<bool>) -> Result<(Option<TokenId>, Option<TokenId>)> {
+        match self.open_checkpoint().and_then(|open| frame(open.model.config())) {
+            Some(_) if bos == Some(false) => Ok((None, None)),
+            Some((begin, end)) => Ok((Some(begin), Some(end))),
+            None if bos == Some(true) => Ok((Some(self.bos()?), None)),
+            None => Ok((None, None)),
         }
     }
 
@@ -245,7 +271,7 @@ impl Engine {
     pub fn about(&self) -> Result<About> {
         let open = self.open_checkpoint().ok_or_else(|| Error::NotACheckpoint { name: self.name.clone() })?;
         let bos = open.text.as_ref().ok().and_then(|text| text.tokenizer.bos());
-        Ok(About { family: open.model.config().family.to_string(), bos, chats: self.has_chat_template() })
+        Ok(About::new(open.model.config(), bos, self.has_chat_template()))
     }
 
     /// The SHA-256 of its checkpoint.

@@ -56,15 +56,15 @@ impl Engine {
         let question = self.question(input, options);
         let mut warnings = Vec::new();
         let asked = |text: &String| question.as_ref().map_or(text, |question| &question.prompt).clone();
-        let bos = if options.bos == Some(true) { Some(self.bos()?) } else { None };
+        let (bos, end) = self.around(options.bos)?;
         let prompt = match input {
             Input::Tokens(tokens) => {
-                let canvas = self.checked(tokens.clone(), 0)?;
+                let canvas = self.checked(tokens.clone(), 0, None)?;
                 return Ok(Drawn { canvas, question, warnings });
             }
             Input::Template(text) => {
                 let tokens = begin(bos, self.fill_in(&asked(text))?);
-                let canvas = self.checked(tokens, 0)?;
+                let canvas = self.checked(tokens, 0, end)?;
                 return Ok(Drawn { canvas, question, warnings });
             }
             Input::PromptTokens(tokens) => tokens.clone(),
@@ -85,7 +85,7 @@ impl Engine {
         }
         let usual = || question.as_ref().map_or_else(|| self.usual_length(), |question| question.task.length());
         let length = options.length.unwrap_or_else(usual);
-        let canvas = self.checked(begin(bos, prompt), length)?;
+        let canvas = self.checked(begin(bos, prompt), length, end)?;
         Ok(Drawn { canvas, question, warnings })
     }
 
@@ -117,15 +117,18 @@ impl Engine {
         Ok(tokens)
     }
 
-    /// Adds `masks` and refuses what the model cannot hold or does not know.
-    fn checked(&self, mut tokens: Vec<TokenId>, masks: usize) -> Result<Canvas> {
-        let length = tokens.len().saturating_add(masks);
+    /// Adds `masks` and what every text of the model ends with, and refuses what the model cannot hold or does not know.
+    fn checked(&self, mut tokens: Vec<TokenId>, masks: usize, end: Option<TokenId>) -> Result<Canvas> {
+        // A text that was written with its end gets no second one.
+        let end = end.filter(|end| masks > 0 || tokens.last() != Some(end));
+        let length = tokens.len().saturating_add(masks).saturating_add(usize::from(end.is_some()));
         self.fit(length)?;
         let (mask_id, last) = (self.mask_id(), self.last_id());
         if let Some(position) = tokens.iter().position(|&token| token > last) {
             return Err(cofill::Error::UnknownToken { token: tokens[position], position, last }.into());
         }
-        tokens.resize(length, mask_id);
+        tokens.resize(tokens.len() + masks, mask_id);
+        tokens.extend(end);
         Ok(Canvas::new(tokens, mask_id))
     }
 }

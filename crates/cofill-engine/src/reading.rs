@@ -3,6 +3,7 @@
 use crate::engine::Specials;
 use crate::{Engine, Result};
 use cofill::{Canvas, TokenId};
+use std::ops::Range;
 
 /// The text, and how many generated tokens it took.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,17 +18,17 @@ impl Engine {
     /// The text ends at end of text, end of turn or one of `stops`, but only behind everything that was given: a chat's prompt has turns
     /// that ended, a few-shot prompt has stop strings, and text around a gap is kept as it was written.
     pub(crate) fn read(&self, start: &Canvas, filled: &Canvas, stops: &[String]) -> Result<Reading> {
-        let tokens = filled.tokens();
+        let (tokens, inside) = (filled.tokens(), self.inside_frame(start)?);
         let given = |&at: &usize| !start.is_masked(at);
-        let tail = (0..tokens.len()).rev().find(given).map_or(0, |at| at + 1);
-        let infill = (0..tail).any(|at| start.is_masked(at));
+        let tail = inside.clone().rev().find(given).map_or(inside.start, |at| at + 1);
+        let infill = (inside.start..tail).any(|at| start.is_masked(at));
         let known = self.ends();
         let ends = |at: usize| start.is_masked(at) && [known.of_text, known.of_turn].contains(&Some(tokens[at]));
-        let mut end = (tail..tokens.len()).find(|&at| ends(at)).unwrap_or(tokens.len());
+        let mut end = (tail..inside.end).find(|&at| ends(at)).unwrap_or(inside.end);
         // An end inside a gap is nothing to read. Special tokens that were written around one are part of the text.
         let specials = if infill { Specials::Shown } else { Specials::Hidden };
         let read = |end: usize| {
-            let kept: Vec<TokenId> = (0..end).filter(|&at| !ends(at)).map(|at| tokens[at]).collect();
+            let kept: Vec<TokenId> = (inside.start..end).filter(|&at| !ends(at)).map(|at| tokens[at]).collect();
             self.text(&kept, specials)
         };
         let mut text = read(end)?;
@@ -41,6 +42,15 @@ impl Engine {
         }
         let useful = (0..end).filter(|&at| start.is_masked(at) && !filled.is_masked(at)).count();
         Ok(Reading { text, useful })
+    }
+
+    /// The positions of a canvas without what every text of the model begins and ends with, which nobody reads.
+    fn inside_frame(&self, start: &Canvas) -> Result<Range<usize>> {
+        let (tokens, frame) = (start.tokens(), self.around(None)?);
+        Ok(match tokens {
+            [first, .., last] if frame == (Some(*first), Some(*last)) => 1..tokens.len() - 1,
+            _ => 0..tokens.len(),
+        })
     }
 
     /// The text of a canvas that began as `start` and holds `tokens` now.

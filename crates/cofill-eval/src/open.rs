@@ -3,6 +3,7 @@
 //! Opening goes in two steps, because a plan must know what a point *is*, hashes included, without loading a single weight: the task
 //! ([`OpenTask`]), then what it becomes with a model ([`ResolvedRun`]).
 
+use crate::infill::InfillTask;
 use crate::judges::{self, JudgeSet};
 use crate::run::{BenchmarkTask, MiniTask, Question, Run, Settings, Task};
 use crate::spec::{EvalSpec, TaskOptions};
@@ -47,6 +48,9 @@ pub enum Error {
         /// The benchmark.
         task: Benchmark,
     },
+    /// An infill without its rows, or with rows that cannot be asked.
+    #[error(transparent)]
+    Infill(#[from] crate::infill::Error),
     /// Its files, its prompts or its scores.
     #[error(transparent)]
     Benchmark(#[from] benchmarks::Error),
@@ -135,6 +139,8 @@ pub enum OpenTask {
         /// Who judges the answers.
         judges: JudgeSet,
     },
+    /// Texts with gaps, of the user's own.
+    Infill(InfillTask),
 }
 
 impl OpenTask {
@@ -162,6 +168,7 @@ impl OpenTask {
                 loaded.prompts(variant)?; // refuses what cannot be asked, before a model is loaded
                 Ok(OpenTask::Benchmark { loaded, variant, judges: JudgeSet::default() })
             }
+            TaskName::Infill => Ok(OpenTask::Infill(InfillTask::open(spec.data.as_deref())?)),
         }
     }
 
@@ -176,6 +183,7 @@ impl OpenTask {
         let docs = match self {
             OpenTask::Mini(task) => task.docs(),
             OpenTask::Benchmark { loaded, .. } => loaded.docs(),
+            OpenTask::Infill(task) => task.docs(),
         };
         spec.questions.limit.map_or(docs, |limit| docs.min(limit.get()))
     }
@@ -183,7 +191,8 @@ impl OpenTask {
     /// At most `limit` questions with their numbers: the first of a mini task, some of every subject of a benchmark.
     pub fn sample(&self, limit: usize) -> Result<Vec<(usize, Question)>, Error> {
         match self {
-            OpenTask::Mini(task) => (0..task.docs().min(limit)).map(|doc| Ok((doc, task.question(doc)?))).collect(),
+            OpenTask::Mini(task) => first(task, limit),
+            OpenTask::Infill(task) => first(task, limit),
             OpenTask::Benchmark { loaded, variant, .. } => {
                 let prompts = loaded.prompts(*variant)?;
                 let question = |doc| Ok((doc, Question { prompt: prompts.prompt(doc)?, form: Form::Continue }));
@@ -195,7 +204,7 @@ impl OpenTask {
     /// What a reader of the score must know.
     pub fn warnings(&self) -> Vec<String> {
         match self {
-            OpenTask::Mini(_) => Vec::new(),
+            OpenTask::Mini(_) | OpenTask::Infill(_) => Vec::new(),
             OpenTask::Benchmark { loaded, .. } => loaded.warnings(),
         }
     }
@@ -204,6 +213,7 @@ impl OpenTask {
     pub fn lend<T>(&self, run: &ResolvedRun, ask: impl FnOnce(&dyn Task) -> Result<T, Error>) -> Result<T, Error> {
         match self {
             OpenTask::Mini(task) => ask(task),
+            OpenTask::Infill(task) => ask(task),
             OpenTask::Benchmark { loaded, variant, judges } => {
                 let prompts = loaded.prompts(*variant)?;
                 let stops = &run.settings.options.stop;
@@ -211,6 +221,11 @@ impl OpenTask {
             }
         }
     }
+}
+
+/// The first questions of a task, with their numbers.
+fn first(task: &dyn Task, limit: usize) -> Result<Vec<(usize, Question)>, Error> {
+    (0..task.docs().min(limit)).map(|doc| Ok((doc, task.question(doc)?))).collect()
 }
 
 /// A point whose every default is decided.
@@ -246,10 +261,19 @@ impl ResolvedRun {
                 what.insert("ranks".into(), json!(spec.questions.ranks));
                 (what, wrapper.begins_with_bos())
             }
+            OpenTask::Infill(task) => {
+                if spec.run.chat {
+                    return Err(Error::NotForInfill { option: "chat", task: spec.task });
+                }
+                (Map::from_iter([("data".into(), task.source())]), false)
+            }
         };
-        let bos = match spec.run.bos.unwrap_or(wants_bos) {
-            true => Some(about.bos.ok_or_else(|| Error::NoBos { model: spec.model.clone() })?),
-            false => None,
+        let (bos, end) = match spec.run.bos.unwrap_or(wants_bos || about.frame.is_some()) {
+            true => {
+                let bos = about.bos.ok_or_else(|| Error::NoBos { model: spec.model.clone() })?;
+                (Some(bos), about.frame.map(|(_, end)| end))
+            }
+            false => (None, None),
         };
         if spec.run.length == Some(0) {
             return Err(Error::NoLength);
@@ -265,7 +289,7 @@ impl ResolvedRun {
         if let Some(version) = &spec.sampler.entry().version {
             what.insert("sampler_version".into(), json!(version));
         }
-        let settings = Settings { sampler: spec.sampler.clone(), options: spec.run.clone(), length, bos };
+        let settings = Settings { sampler: spec.sampler.clone(), options: spec.run.clone(), length, bos, end };
         Ok(ResolvedRun { settings, wrapper, what })
     }
 
@@ -336,6 +360,9 @@ pub(crate) fn ask(
     docs: Range<usize>,
 ) -> Result<Vec<Record>, Error> {
     engine.configure(&run.settings.options)?; // points of a sweep share a model, not its guidance
+    if let OpenTask::Infill(task) = task {
+        docs.clone().try_for_each(|doc| task.check(doc, engine, &run.settings))?;
+    }
     let ends = engine.ends();
     let (model, codec) = engine.parts()?;
     task.lend(run, |task| Ok(Run { task, settings: &run.settings, codec, ends }.batch(model, docs)?))

@@ -24,6 +24,10 @@ pub trait Task {
     fn question(&self, doc: usize) -> Result<Question, Error>;
     /// Scores everything that was generated, special tokens included; of an infill, the whole text.
     fn judge(&self, doc: usize, raw: &str, specials: &dyn Specials) -> Result<Judged, Error>;
+    /// The same, for a task that compares tokens: `tokens` are those that were generated, `codec` makes text of them.
+    fn judge_tokens(&self, doc: usize, _tokens: &[TokenId], raw: &str, codec: &dyn Codec) -> Result<Judged, Error> {
+        self.judge(doc, raw, codec)
+    }
 }
 
 /// A question.
@@ -49,7 +53,7 @@ impl Question {
                 // A chat template may have written the beginning of text already.
                 let again = settings.options.chat && settings.bos.is_some() && prompt.first().copied() == settings.bos;
                 tokens.extend(&prompt[usize::from(again)..]);
-                Ok(Canvas::prompt(&tokens, settings.length, mask_id))
+                tokens.resize(tokens.len() + settings.length, mask_id);
             }
             Form::Infill => {
                 for piece in gaps(&self.prompt).map_err(|error| Error::Text(error.to_string()))? {
@@ -58,9 +62,10 @@ impl Question {
                         Piece::Masks(n) => tokens.resize(tokens.len() + n, mask_id),
                     }
                 }
-                Ok(Canvas::new(tokens, mask_id))
             }
         }
+        tokens.extend(settings.end);
+        Ok(Canvas::new(tokens, mask_id))
     }
 }
 
@@ -88,6 +93,9 @@ pub enum Error {
     /// A benchmark cannot ask or score.
     #[error(transparent)]
     Benchmark(#[from] benchmarks::Error),
+    /// A row of an infill that this model's tokenizer cannot be scored on.
+    #[error(transparent)]
+    Infill(#[from] crate::infill::Error),
     /// What LLaDA's or Dream's harness does cannot be done.
     #[error(transparent)]
     Wrapper(#[from] wrapper::Error),
@@ -104,6 +112,8 @@ pub struct Settings {
     pub length: usize,
     /// Stands before every prompt.
     pub bos: Option<TokenId>,
+    /// Stands behind every canvas, in models that were trained so.
+    pub end: Option<TokenId>,
 }
 
 /// A task, settings and a tokenizer.
@@ -173,13 +183,16 @@ impl Run<'_> {
         let tokens: Vec<TokenId> = (0..filled.len()).filter(is_generated).map(|at| filled[at]).collect();
         let text = match question.form {
             Form::Continue => self.codec.decode(&tokens),
-            Form::Infill => self.codec.decode(&filled[usize::from(self.settings.bos.is_some())..]),
+            Form::Infill => {
+                let Settings { bos, end, .. } = self.settings;
+                self.codec.decode(&filled[usize::from(bos.is_some())..filled.len() - usize::from(end.is_some())])
+            }
         };
         let eos = self.codec.eos().map(|eos| self.codec.encode(eos)).transpose().map_err(Error::Text)?;
         let ends = |token: &TokenId| eos.as_deref() == Some(std::slice::from_ref(token));
         let end = tokens.iter().position(ends).unwrap_or(tokens.len());
         let n_filled = tokens.len() - decode.canvas().n_masked();
-        let Judged { text, scored } = self.task.judge(*doc, &text.map_err(Error::Text)?, self.codec)?;
+        let Judged { text, scored } = self.task.judge_tokens(*doc, &tokens, &text.map_err(Error::Text)?, self.codec)?;
         Ok(Record {
             doc_id: *doc,
             prompt_sha256: data::sha256(question.prompt.as_bytes()),
@@ -314,7 +327,7 @@ pub(crate) mod tests {
 
     fn settings(task: Mini, sampler: &str) -> Settings {
         let (sampler, length) = (sampler.parse().unwrap(), task.length());
-        Settings { sampler, length, options: RunOptions::default(), bos: None }
+        Settings { sampler, length, options: RunOptions::default(), bos: None, end: None }
     }
 
     /// Knows the answers by heart: every text it may be asked to complete.

@@ -39,6 +39,28 @@ pub(crate) struct Heads {
     pub(crate) queries: usize,
     pub(crate) keys: usize,
     pub(crate) dim: usize,
+    pub(crate) sight: Sight,
+}
+
+/// Which keys a query attends to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sight {
+    /// All of them.
+    Everywhere,
+    /// Those at most so many positions away, on either side (the local layers of ModernBERT).
+    Within(usize),
+}
+
+impl Sight {
+    /// The keys that a query at `position` sees, of `length`.
+    fn of(self, position: usize, length: usize) -> Range<usize> {
+        match self {
+            Sight::Everywhere => 0..length,
+            Sight::Within(reach) => {
+                position.saturating_sub(reach)..length.min(position.saturating_add(reach).saturating_add(1))
+            }
+        }
+    }
 }
 
 /// Queries of one task: 64 rows of scores over 1,024 keys are 256 KB.
@@ -64,8 +86,9 @@ pub(crate) fn attend(
         Some(mean) => mean.tasks(positions),
         None => positions.chunks(CHUNK).map(|_| Probed::default()).collect(),
     };
-    let tasks = mixed.par_chunks_mut(CHUNK * width).zip(q.par_chunks(CHUNK * width)).zip(probed);
-    let run = |scores: &mut Vec<f32>, ((mixed, q), mut probed): ((&mut [f32], &[f32]), Probed<'_>)| {
+    let asked = positions.par_chunks(CHUNK).zip(probed);
+    let tasks = mixed.par_chunks_mut(CHUNK * width).zip(q.par_chunks(CHUNK * width)).zip(asked);
+    let run = |scores: &mut Vec<f32>, ((mixed, q), (at_rows, mut probed)): Task<'_>| {
         let rows = q.len() / width;
         let scores = &mut scores[..rows * length]; // [rows, length]
         let mut spent = Duration::ZERO;
@@ -75,7 +98,12 @@ pub(crate) fn attend(
             let k_t = Strided { start, row: 1, col: key_width };
             let flat = Strided { start: 0, row: length, col: 1 };
             matmul((rows, length, dim), 1.0 / (dim as f32).sqrt(), (q, at), (k, k_t), (scores, flat));
-            scores.chunks_exact_mut(length).for_each(softmax);
+            for (row, &position) in scores.chunks_exact_mut(length).zip(at_rows) {
+                let seen = heads.sight.of(position, length);
+                row[..seen.start].fill(f32::NEG_INFINITY);
+                row[seen.end..].fill(f32::NEG_INFINITY);
+                softmax(row);
+            }
             let begun = Instant::now();
             probed.add(scores, length, head);
             spent += begun.elapsed();
@@ -92,6 +120,9 @@ pub(crate) fn attend(
     mixed
 }
 
+/// What one task has: its rows of the result, of the queries, of the positions, and of the head mean.
+type Task<'a> = ((&'a mut [f32], &'a [f32]), (&'a [usize], Probed<'a>));
+
 /// The same with the tensor library's own operations, for devices that [`attend`]'s loops do not reach.
 pub(crate) fn attend_by_ops(
     heads: Heads,
@@ -102,9 +133,25 @@ pub(crate) fn attend_by_ops(
     let group = heads.queries / heads.keys;
     let part = |t: &Tensor, head: usize| t.i((.., head * heads.dim..(head + 1) * heads.dim))?.contiguous();
     let mut mixed = Vec::with_capacity(heads.queries);
+    let unseen = match heads.sight {
+        Sight::Everywhere => None,
+        sight => {
+            let length = k.dim(0)?;
+            let row = |&position: &usize| {
+                let seen = sight.of(position, length);
+                (0..length).map(move |key| if seen.contains(&key) { 0.0f32 } else { f32::NEG_INFINITY })
+            };
+            let all: Vec<f32> = positions.iter().flat_map(row).collect();
+            Some(Tensor::from_vec(all, (positions.len(), length), q.device())?)
+        }
+    };
     for head in 0..heads.queries {
         let (k, v) = (part(k, head / group)?, part(v, head / group)?); // [length, dim]
         let scores = (part(q, head)?.matmul(&k.t()?)? * (1.0 / (heads.dim as f64).sqrt()))?;
+        let scores = match &unseen {
+            Some(unseen) => (scores + unseen)?,
+            None => scores,
+        };
         let p = softmax_last_dim(&scores)?; // [positions, length]
         if let Some(mean) = mean.as_deref_mut() {
             let begun = Instant::now();

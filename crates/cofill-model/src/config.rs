@@ -4,7 +4,12 @@
 //! LLaDA's `mlp_ratio` only counts when `mlp_hidden_size` is null. What this engine does not compute is refused by name.
 //!
 //! Whether a model is shifted is a matter of its family, as published: LLaDA is not, Dream is, and dllm's Qwen conversions
-//! (A2D) are not, unless their configuration says `"right_shift_logits": true`, the name of that option in dllm.
+//! (A2D) are not, unless their configuration says `"right_shift_logits": true`, the name of that option in dllm. BERT and its
+//! relatives (`encoder.rs`) are not.
+
+mod encoder;
+
+pub use encoder::{Activation, EncoderConfig, LocalAttention};
 
 use crate::error::{Error, Result};
 use crate::files;
@@ -33,9 +38,9 @@ pub struct Config {
     pub mlp: usize,
     /// Rows of the embedding and of the head: the columns of the logits.
     pub vocab: usize,
-    /// Base of the rotary angles.
+    /// Base of the rotary angles; 0 where positions are rows of a table.
     pub rope_theta: f64,
-    /// Added to the mean square in RMSNorm.
+    /// Added to the mean square in RMSNorm, and to the variance in the layer norms of encoders.
     pub rms_eps: f64,
     /// q, k and v have biases.
     pub qkv_bias: bool,
@@ -53,6 +58,8 @@ pub struct Config {
     pub mask_id: TokenId,
     /// The id of the token that ends a text, and pads it.
     pub eos_id: TokenId,
+    /// What BERT and its relatives have beyond this; the other families have nothing.
+    pub encoder: Option<EncoderConfig>,
 }
 
 /// The families of published models, which differ in tensor names and in what their configurations leave unsaid.
@@ -64,6 +71,14 @@ pub enum Family {
     Dream,
     /// `A2DQwen2LMHeadModel` and `A2DQwen3LMHeadModel`: Qwen2 or Qwen3 with attention in both directions.
     Qwen,
+    /// BERT: post-norm blocks, a table of positions.
+    Bert,
+    /// ALBERT: BERT whose layers share their weights, and whose embedding is narrower than its stream.
+    Albert,
+    /// RoBERTa: BERT with other names, and positions that begin behind the padding's.
+    Roberta,
+    /// ModernBERT: pre-norm blocks, rotations, most layers local.
+    ModernBert,
 }
 
 impl fmt::Display for Family {
@@ -72,12 +87,17 @@ impl fmt::Display for Family {
             Family::Llada => "llada",
             Family::Dream => "dream",
             Family::Qwen => "qwen",
+            Family::Bert => "bert",
+            Family::Albert => "albert",
+            Family::Roberta => "roberta",
+            Family::ModernBert => "modernbert",
         })
     }
 }
 
 /// The architectures that are run.
-const ACCEPTED: &str = "`LLaDAModelLM`, `DreamModel`, `A2DQwen2LMHeadModel` and `A2DQwen3LMHeadModel`";
+const ACCEPTED: &str = "`LLaDAModelLM`, `DreamModel`, `A2DQwen2LMHeadModel`, `A2DQwen3LMHeadModel`, `BertForMaskedLM`, \
+                        `AlbertForMaskedLM`, `RobertaForMaskedLM` and `ModernBertForMaskedLM`";
 
 /// Diffusion models in which a block of positions sees itself and what stands before it, but nothing after it.
 const BLOCK_CAUSAL: [&str; 4] =
@@ -91,7 +111,7 @@ impl Config {
     pub fn load(dir: &Path) -> Result<Config> {
         let path = dir.join("config.json");
         let text = files::read_required(&path)?;
-        Config::parse(&text, &path).map_err(|error| match error {
+        Config::parse_in(Some(dir), &text, &path).map_err(|error| match error {
             // dllm leaves the mask to the tokenizer, so that is who can tell what to add.
             Error::NoMaskId { path, .. } => {
                 Error::NoMaskId { path, tokenizers: Tokenizer::load(dir).ok().and_then(|tokenizer| tokenizer.mask()) }
@@ -102,10 +122,20 @@ impl Config {
 
     /// Reads the text of a `config.json`; `path` is for messages.
     pub fn parse(text: &str, path: &Path) -> Result<Config> {
+        Config::parse_in(None, text, path)
+    }
+
+    /// The same; what encoders leave to their tokenizer and their tensors is looked up in `folder`.
+    fn parse_in(folder: Option<&Path>, text: &str, path: &Path) -> Result<Config> {
         let malformed = |problem: String| Error::Malformed { path: path.into(), problem };
         let value: Value = serde_json::from_str(text).map_err(|error| malformed(format!("not JSON: {error}")))?;
         let Value::Object(map) = value else { return Err(malformed("not a JSON object".into())) };
         let fields = Fields { map, path: path.into() };
+        if let Some(family) = fields.encoder_family(folder) {
+            let config = fields.encoder(family, folder)?;
+            config.check(path)?;
+            return Ok(config);
+        }
         let names = fields.get("architectures")?;
         let first = names.as_array().and_then(|names| names.first()).and_then(Value::as_str);
         let architecture = first.ok_or_else(|| {
@@ -123,22 +153,46 @@ impl Config {
         Ok(config)
     }
 
+    /// Width of the rows of the embedding, and of what is multiplied with them to give the logits.
+    pub fn embedding_width(&self) -> usize {
+        self.encoder.as_ref().map_or(self.hidden, |encoder| encoder.embedding)
+    }
+
+    /// Tokens that are never proposed, beside the mask; ascending.
+    pub fn never_proposed(&self) -> &[TokenId] {
+        self.encoder.as_ref().map_or(&[], |encoder| &encoder.never)
+    }
+
+    /// The bases of the rotary angles, of every kind of layer.
+    fn thetas(&self) -> Vec<f64> {
+        match &self.encoder {
+            None => vec![self.rope_theta],
+            Some(encoder) => encoder.local.iter().flat_map(|local| [self.rope_theta, local.theta]).collect(),
+        }
+    }
+
     /// That the values fit each other, whatever file (`path`) they come from.
     pub(crate) fn check(&self, path: &Path) -> Result<()> {
         let wrong = |problem: String| Err(Error::Malformed { path: path.into(), problem });
         if !self.heads.is_multiple_of(self.kv_heads) {
             return wrong(format!("{} query heads cannot share {} key heads evenly", self.heads, self.kv_heads));
         }
-        if !self.head_dim.is_multiple_of(2) {
+        let thetas = self.thetas();
+        if !thetas.is_empty() && !self.head_dim.is_multiple_of(2) {
             return wrong(format!("head width {} is odd, but rotary embedding pairs its entries", self.head_dim));
         }
         // Computed with in f32, so that is where they must make sense.
         let positive = |x: f64| (x as f32).is_finite() && x as f32 > 0.0;
-        if !positive(self.rope_theta) {
-            return wrong(format!("`rope_theta` is {:e}, but must be above 0 and below 3.4e38", self.rope_theta));
+        if let Some(theta) = thetas.into_iter().find(|theta| !positive(*theta)) {
+            return wrong(format!("`rope_theta` is {theta:e}, but must be above 0 and below 3.4e38"));
         }
         if !positive(self.rms_eps) {
-            return wrong(format!("`rms_norm_eps` is {:e}, but must be from 1.5e-45 to 3.4e38", self.rms_eps));
+            let name = match self.family {
+                Family::Bert | Family::Albert | Family::Roberta => "layer_norm_eps",
+                Family::ModernBert => "norm_eps",
+                _ => "rms_norm_eps",
+            };
+            return wrong(format!("`{name}` is {:e}, but must be from 1.5e-45 to 3.4e38", self.rms_eps));
         }
         for (name, id) in [("mask_token_id", self.mask_id), ("eos_token_id", self.eos_id)] {
             if id as usize >= self.vocab {
@@ -204,6 +258,7 @@ impl Fields {
             context: self.size("max_sequence_length")?,
             mask_id: self.id("mask_token_id")?,
             eos_id: self.id("eos_token_id")?,
+            encoder: None,
         })
     }
 
@@ -276,6 +331,7 @@ impl Fields {
             context: self.size("max_position_embeddings")?,
             mask_id,
             eos_id: self.id("eos_token_id")?,
+            encoder: None,
         })
     }
 

@@ -70,7 +70,7 @@ impl Inspection {
         problems.extend(checkpoint.generation_defaults().err());
         let problems = problems.iter().map(Error::to_string).collect();
 
-        let tied = config.tied.then(|| tied_head(&config, weights.layout()));
+        let tied = config.tied.then(|| tied_head(&config, &weights));
         let at: Vec<(Dtype, u64)> = Dtype::all()
             .map(|dtype| {
                 // A tied head in f32 is the embedding itself; in another type it is a copy.

@@ -70,6 +70,91 @@ fn swiglu_any(gate: &[f32], up: &[f32], out: &mut [f32]) {
     }
 }
 
+/// Φ(x) x with the normal distribution's Φ(x) = (1 + erf(x / √2)) / 2: the exact gelu.
+#[inline(always)]
+fn gelu_any(x: &mut [f32]) {
+    for x in x {
+        // erf(z) near 0; further out 1 − erf(|z|), which keeps its digits where erf is close to 1. z = 9 is as good as any beyond.
+        let z = *x * std::f32::consts::FRAC_1_SQRT_2;
+        let far = if z.abs() > 9.0 { 9.0 } else { z.abs() };
+        let tail = erfc(far);
+        let outside = if z < 0.0 { tail } else { 2.0 - tail };
+        *x *= 0.5 * if far < 1.0 { 1.0 + erf_near(z) } else { outside };
+    }
+}
+
+/// erf(z) for |z| < 1: z times a polynomial in z² (the minimax one of Cephes).
+#[inline(always)]
+fn erf_near(z: f32) -> f32 {
+    let s = z * z;
+    let p = 7.853_861_4e-5;
+    let p = p * s - 8.010_194e-4;
+    let p = p * s + 5.188_327_7e-3;
+    let p = p * s - 2.685_381_2e-2;
+    let p = p * s + 1.128_358_5e-1;
+    let p = p * s - 3.761_262_6e-1;
+    let p = p * s + std::f32::consts::FRAC_2_SQRT_PI;
+    z * p
+}
+
+/// 1 − erf(z) for z ≥ 1: e^(−z²) / z times a polynomial in 1 / z², one below 2 and one above (Cephes').
+#[inline(always)]
+fn erfc(z: f32) -> f32 {
+    let inverse = 1.0 / z;
+    let s = inverse * inverse;
+    let p = 2.326_82e-2;
+    let p = p * s - 1.387_039_4e-1;
+    let p = p * s + 3.687_424_7e-1;
+    let p = p * s - 5.824_733e-1;
+    let p = p * s + 6.210_004_6e-1;
+    let p = p * s - 4.944_515_3e-1;
+    let p = p * s + 3.404_88e-1;
+    let p = p * s - 2.741_127e-1;
+    let p = p * s + 5.638_259_4e-1;
+    let q = -1.047_766_4e1;
+    let q = q * s + 1.297_72e1;
+    let q = q * s - 7.495_518_7;
+    let q = q * s + 2.921_019;
+    let q = q * s - 1.015_265_3;
+    let q = q * s + 4.218_463_4e-1;
+    let q = q * s - 2.820_767_4e-1;
+    let q = q * s + 5.641_895e-1;
+    exp(-z * z) * inverse * if z < 2.0 { p } else { q }
+}
+
+/// gelu by its tanh formula, `gelu_new`: x / (1 + e^(−2y)) with y = √(2/π) (x + 0.044715 x³).
+#[inline(always)]
+fn gelu_tanh_any(x: &mut [f32]) {
+    for x in x {
+        let y = -2.0 * 0.797_884_6 * (*x + 0.044_715 * *x * *x * *x);
+        let y = if y > 80.0 { 80.0 } else { y }; // x is 0 in all but name there
+        *x /= 1.0 + exp(y);
+    }
+}
+
+/// `(x − mean) / √(variance + eps) · weight + bias` of a row, in place. Two passes: the mean is gone before anything is squared.
+#[inline(always)]
+fn layer_norm_any(row: &mut [f32], weight: &[f32], bias: &[f32], eps: f32) {
+    let n = row.len() as f32;
+    let mean = sum_of(row, |x| x) / n;
+    let variance = sum_of(row, |x| (x - mean) * (x - mean)) / n;
+    let scale = 1.0 / (variance + eps).sqrt();
+    for ((x, w), b) in row.iter_mut().zip(weight).zip(bias) {
+        *x = (*x - mean) * scale * w + b;
+    }
+}
+
+/// Σ f(x) over eight lanes.
+#[inline(always)]
+fn sum_of(row: &[f32], f: impl Fn(f32) -> f32) -> f32 {
+    let (chunks, tail) = row.as_chunks::<LANES>();
+    let mut sum = [0.0f32; LANES];
+    for chunk in chunks {
+        (0..LANES).for_each(|i| sum[i] += f(chunk[i]));
+    }
+    sum.iter().sum::<f32>() + tail.iter().map(|&x| f(x)).sum::<f32>()
+}
+
 /// Rotates one head: entry j pairs with entry j + dim/2.
 #[inline(always)]
 fn rotate_any(head: &mut [f32], cos: &[f32], sin: &[f32]) {
@@ -110,13 +195,34 @@ dispatch! {
     swiglu_slice = swiglu_any(gate: &[f32], up: &[f32], out: &mut [f32])
 }
 dispatch! {
+    /// The exact gelu, in place.
+    gelu_slice = gelu_any(x: &mut [f32])
+}
+dispatch! {
+    /// gelu by its tanh formula, in place.
+    gelu_tanh_slice = gelu_tanh_any(x: &mut [f32])
+}
+dispatch! {
+    /// Layer norm of a row, in place.
+    layer_norm = layer_norm_any(row: &mut [f32], weight: &[f32], bias: &[f32], eps: f32)
+}
+dispatch! {
     /// Rotary embedding of one head of one row.
     rotate = rotate_any(head: &mut [f32], cos: &[f32], sin: &[f32])
 }
 
+/// Numbers that one task of an activation has.
+const GRAIN: usize = 1 << 15;
+
+/// An activation of `x` by itself, on all threads.
+pub(crate) fn activate(x: &[f32], function: fn(&mut [f32])) -> Vec<f32> {
+    let mut out = x.to_vec();
+    out.par_chunks_mut(GRAIN).for_each(function);
+    out
+}
+
 /// `silu(gate) · up`, on all threads.
 pub(crate) fn swiglu(gate: &[f32], up: &[f32]) -> Vec<f32> {
-    const GRAIN: usize = 1 << 15;
     let mut out = vec![0.0; gate.len()];
     let parts = out.par_chunks_mut(GRAIN).zip(gate.par_chunks(GRAIN)).zip(up.par_chunks(GRAIN));
     parts.for_each(|((out, gate), up)| swiglu_slice(gate, up, out));
@@ -301,6 +407,38 @@ mod tests {
             assert!((got - want).abs() < 1e-5, "{got}, {want}");
         }
         assert!(swiglu(&[f32::NAN], &[1.0])[0].is_nan());
+    }
+
+    #[test]
+    fn both_gelus_are_right_to_a_few_units_in_the_last_place() {
+        // Against the tensor library's, which computes erf and tanh in f64 and f32.
+        let x: Vec<f32> = (-12_000..=12_000).map(|i| i as f32 / 1000.0).chain([-1e30, 1e30]).collect();
+        let tensor = Tensor::new(x.as_slice(), &candle_core::Device::Cpu).unwrap();
+        let check = |got: Vec<f32>, want: Tensor| {
+            for ((x, got), want) in x.iter().zip(got).zip(want.to_vec1::<f32>().unwrap()) {
+                assert!((got - want).abs() <= 2e-7 * x.abs().max(0.1), "gelu({x}) = {want}, not {got}");
+            }
+        };
+        check(activate(&x, gelu_slice), tensor.gelu_erf().unwrap());
+        check(activate(&x[..24_001], gelu_tanh_slice), tensor.gelu().unwrap());
+        // Φ(1) = 0.841345
+        assert!((activate(&[1.0], gelu_slice)[0] - 0.841_344_7).abs() < 2e-7);
+        assert!(activate(&[f32::NAN], gelu_slice)[0].is_nan() && activate(&[f32::NAN], gelu_tanh_slice)[0].is_nan());
+    }
+
+    #[test]
+    fn a_normalised_row_has_mean_0_and_variance_1() {
+        // 1001..=1011 has mean 1006 and variance (2 Σ k², k = 1..5) / 11 = 10: in f32, Σ x² / n − mean² would lose three digits of it.
+        let mut row: Vec<f32> = (1001..=1011).map(|x| x as f32).collect();
+        layer_norm(&mut row, &[2.0; 11], &[0.5; 11], 1e-12);
+        for (k, x) in (-5..=5).zip(row) {
+            let want = k as f32 / 10f32.sqrt() * 2.0 + 0.5;
+            assert!((x - want).abs() < 1e-6, "{x} is not {want}");
+        }
+        // A row without variance, as a table of zeros makes one: the bias, and no NaN.
+        let mut row = [3.0; 9];
+        layer_norm(&mut row, &[1.0; 9], &[7.0; 9], 1e-12);
+        assert_eq!(row, [7.0; 9]);
     }
 
     #[test]

@@ -1,15 +1,17 @@
 //! A checkpoint as a denoiser: queries in, row statistics and attention out.
 //!
+//! The tokens that an encoder never proposes lose their logits here ([`Config::never_proposed`]).
 //! The shift (Dream's) lives here and nowhere else: the distribution of position i is read from hidden row i − 1. Attention is that of
 //! position i itself, as the paper's text has it, unless [`AttentionRow::Source`] is asked for.
 
 use crate::attention::{AttentionQuery, PerHead};
+use crate::blocks::{ForwardRequest, Hidden, Pass};
 use crate::checkpoint::Checkpoint;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::load_options::LoadOptions;
+use crate::network::Network;
 use crate::timing::Timing;
-use crate::transformer::{ForwardRequest, Hidden, Pass, Transformer};
 use cofill::{Attention, Denoiser, Distributions, HeadAttention, Prediction, Query, Row, RowStats, TokenId};
 use rayon::prelude::*;
 use std::path::Path;
@@ -17,7 +19,7 @@ use std::time::Instant;
 
 /// A checkpoint that is loaded and answers queries.
 pub struct Model {
-    transformer: Transformer,
+    network: Network,
     guidance: f64,
     attention_row: AttentionRow,
     timing: Timing,
@@ -49,13 +51,13 @@ impl Model {
 
     /// Loads an open checkpoint with these options.
     pub fn of(checkpoint: &Checkpoint, options: impl Into<LoadOptions>) -> Result<Model> {
-        Ok(Model::new(Transformer::load(checkpoint.config()?, &checkpoint.weights()?, options)?))
+        Ok(Model::new(Network::load(checkpoint.config()?, &checkpoint.weights()?, options)?))
     }
 
-    /// A transformer as a denoiser.
-    pub fn new(transformer: Transformer) -> Model {
+    /// A network as a denoiser.
+    pub fn new(network: impl Into<Network>) -> Model {
         let (attention_row, timing) = (AttentionRow::default(), Timing::default());
-        Model { transformer, guidance: 0.0, attention_row, timing }
+        Model { network: network.into(), guidance: 0.0, attention_row, timing }
     }
 
     /// Where the time went since the last call.
@@ -83,19 +85,19 @@ impl Model {
         if self.config().hidden < NARROW { 16 } else { 1 }
     }
 
-    /// The transformer inside, which knows no shift: its rows are as the network makes them.
-    pub fn transformer(&self) -> &Transformer {
-        &self.transformer
+    /// The network inside, which knows no shift and bans no token: its rows are as the weights make them.
+    pub fn transformer(&self) -> &Network {
+        &self.network
     }
 
-    /// The transformer, to change how it computes.
-    pub fn transformer_mut(&mut self) -> &mut Transformer {
-        &mut self.transformer
+    /// The network, to change how it computes.
+    pub fn transformer_mut(&mut self) -> &mut Network {
+        &mut self.network
     }
 
     /// What the checkpoint's configuration says.
     pub fn config(&self) -> &Config {
-        self.transformer.config()
+        self.network.config()
     }
 
     /// Logits for some positions, whole rows. `[rows][vocab]`
@@ -107,8 +109,8 @@ impl Model {
         let sources: Vec<usize> = rows.iter().map(|&position| self.source(position)).collect();
         let mut asked = sources.clone();
         asked.dedup();
-        let pass = self.transformer.forward(tokens, &ForwardRequest { rows: &asked, attention: None })?;
-        let logits = self.transformer.whole_logits(&pass.hidden)?;
+        let pass = self.network.forward(tokens, &ForwardRequest { rows: &asked, attention: None })?;
+        let logits = self.network.whole_logits(&pass.hidden)?;
         let row = |source: &usize| logits[asked.binary_search(source).unwrap_or_default()].clone();
         Ok(sources.iter().map(row).collect())
     }
@@ -158,8 +160,7 @@ impl Model {
             AttentionRow::Source => &sources,
         };
         let probe = |layers| AttentionQuery { layers, queries, keys: query.rows, heads: PerHead::Mean };
-        let pass =
-            self.transformer.forward(query.tokens, &ForwardRequest { rows: &rows, attention: layers.map(probe) })?;
+        let pass = self.network.forward(query.tokens, &ForwardRequest { rows: &rows, attention: layers.map(probe) })?;
         let attention = pass.attention.map(|by_key| Attention::from_keys(query.rows.len(), by_key)).transpose()?;
         let mut timing = pass.timing;
         let unguided = if self.guidance > 0.0 { Some(self.unguided(query, &rows)?) } else { None };
@@ -182,8 +183,7 @@ impl Model {
         let Config { layers, heads, .. } = *self.config();
         // Under the shift two positions may share a source; the probe then has two queries that are the same row.
         let probe = AttentionQuery { layers: 0..layers, queries, keys: toward, heads: PerHead::Apart };
-        let pass =
-            self.transformer.forward(query.tokens, &ForwardRequest { rows: query.rows, attention: Some(probe) })?;
+        let pass = self.network.forward(query.tokens, &ForwardRequest { rows: query.rows, attention: Some(probe) })?;
         let (rows, keys) = (query.rows.len(), toward.len());
         HeadAttention::new(layers, heads, (rows, keys), pass.attention.unwrap_or_default())
     }
@@ -194,7 +194,7 @@ impl Model {
         for &position in query.free {
             tokens[position] = query.tokens[position];
         }
-        self.transformer.forward(&tokens, &ForwardRequest { rows, attention: None })
+        self.network.forward(&tokens, &ForwardRequest { rows, attention: None })
     }
 
     /// Row statistics from tiles of logits; whole rows only when distributions are asked for.
@@ -206,6 +206,7 @@ impl Model {
         unguided: Option<&Hidden>,
     ) -> cofill::Result<(Vec<RowStats>, Option<Distributions>)> {
         let Config { vocab, mask_id, .. } = *self.config();
+        let (mut never, mut first) = (self.config().never_proposed(), 0); // those of this tile and after it, and its first id
         let source = |position: usize| sources.binary_search(&self.source(position)).unwrap_or_default();
         let mut rows: Vec<(usize, Row<'_>)> = query
             .rows
@@ -213,8 +214,8 @@ impl Model {
             .map(|&position| (source(position), query.proposal.row(mask_id, query.step, position)))
             .collect();
         let mut whole: Vec<Vec<f32>> = vec![Vec::new(); if query.distributions { sources.len() } else { 0 }];
-        let mut unguided = unguided.map(|hidden| self.transformer.logits(hidden));
-        for logits in self.transformer.logits(hidden) {
+        let mut unguided = unguided.map(|hidden| self.network.logits(hidden));
+        for logits in self.network.logits(hidden) {
             let mut logits = logits?; // [sources x width]
             let width = logits.len() / sources.len();
             if let Some(tile) = unguided.as_mut().and_then(Iterator::next) {
@@ -223,6 +224,12 @@ impl Model {
                     *l = u + scale * (*l - u);
                 }
             }
+            // What stands for no text has no probability, in statistics and in distributions.
+            let (here, later) = never.split_at(never.partition_point(|id| (*id as usize) < first + width));
+            for row in logits.chunks_exact_mut(width) {
+                here.iter().for_each(|id| row[*id as usize - first] = f32::NEG_INFINITY);
+            }
+            (never, first) = (later, first + width);
             let tile = |source: usize| &logits[source * width..(source + 1) * width];
             rows.par_iter_mut().try_for_each(|(source, row)| row.push(tile(*source)))?;
             whole.iter_mut().enumerate().for_each(|(source, row)| row.extend_from_slice(tile(source)));

@@ -9,10 +9,11 @@ use crate::error::{Computed, Error, Result};
 use crate::gguf::metadata::architecture;
 use crate::gguf::vocabulary::{BYTE_LEVEL, NO_TOKENIZER, Vocabulary};
 use crate::gguf::{ALIGNMENT, MAGIC, keys};
+use crate::layers::TILE;
 use crate::load_options::Dtype;
 use crate::stored::{StoredTensor, type_of};
-use crate::tensor_list::{self, RequiredTensor, Role, required_tensors, tensors_of, tied_head};
-use crate::transformer::{Names, TILE};
+use crate::tensor_list::{self, RequiredTensor, Role, required_tensors, tensors_of};
+use crate::transformer::Names;
 use crate::weights::{Layout, Weights, halved};
 use candle_core::Tensor;
 use candle_core::quantized::{GgmlDType, QTensor};
@@ -59,6 +60,7 @@ impl Quantise<'_> {
     /// with its name, its index and the number of tensors.
     pub fn run(&self, out: &mut impl Write, mut progress: impl FnMut(&str, usize, usize)) -> Result<QuantisedFile> {
         let (config, weights) = (self.checkpoint.config()?, self.checkpoint.weights()?);
+        self.architecture(&config)?; // before its tensors are asked for by names that only some families have
         let jobs = self.jobs(&config, &weights)?;
         // What is wrong with a checkpoint is worth knowing before gigabytes are written.
         tensor_list::check(&config, &weights)?;
@@ -93,7 +95,8 @@ impl Quantise<'_> {
         let mut jobs: Vec<Job> =
             required_tensors(config, weights)?.into_iter().zip(tensors_of(config, Layout::Gguf)).map(job).collect();
         // A tied head is looked up in one precision and multiplied with in another, so that it becomes a tensor of its own.
-        let head = tied_head(config, Layout::Gguf);
+        let (name, shape) = (Names::gguf().head.into(), vec![config.vocab, config.hidden]);
+        let head = RequiredTensor { name, shape, role: Role::Head };
         if config.tied && head.ggml_type(self.dtype) != self.dtype.of_embedding() {
             let from = Names::of(config.family, weights.layout()).embedding.into();
             jobs.push(Job { from, dtype: head.ggml_type(self.dtype), paired: None, tensor: head });
@@ -101,15 +104,20 @@ impl Quantise<'_> {
         Ok(jobs)
     }
 
-    /// The header's values, and why there is no tokenizer among them.
-    fn values(&self, config: &Config) -> Result<(Values, Option<String>)> {
-        let path = self.checkpoint.path();
-        let arch = architecture(config.family).ok_or_else(|| Error::Unsupported {
-            path: path.into(),
+    /// What llama.cpp calls the family, which not every family is called anything.
+    fn architecture(&self, config: &Config) -> Result<&'static str> {
+        architecture(config.family).ok_or_else(|| Error::Unsupported {
+            path: self.checkpoint.path().into(),
             what: "the family".into(),
             given: format!("{:?}", config.family),
             accepted: "LLaDA and Dream as GGUF files".into(),
-        })?;
+        })
+    }
+
+    /// The header's values, and why there is no tokenizer among them.
+    fn values(&self, config: &Config) -> Result<(Values, Option<String>)> {
+        let path = self.checkpoint.path();
+        let arch = self.architecture(config)?;
         let mut values = Values::default();
         values.string(keys::ARCHITECTURE, arch);
         if let Some(name) = path.file_stem().and_then(|name| name.to_str()) {

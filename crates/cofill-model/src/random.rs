@@ -69,6 +69,7 @@ impl Model {
             context,
             mask_id: vocab as u32 - 1,
             eos_id: vocab as u32 - 2,
+            encoder: None,
         };
         Ok(Model::new(Transformer::load(config, &Weights::random(seed), options)?))
     }

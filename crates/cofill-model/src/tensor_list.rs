@@ -1,6 +1,7 @@
 //! The tensors that an architecture consists of: their names, shapes and what they are for.
 
 use crate::config::Config;
+use crate::encoder::tensors as encoder;
 use crate::error::{Computed, Error, Result};
 use crate::load_options::Dtype;
 use crate::stored::row_bytes;
@@ -76,14 +77,18 @@ pub(crate) fn product(shape: &[usize]) -> u64 {
 pub(crate) fn required_tensors(config: &Config, weights: &Weights) -> Result<Vec<RequiredTensor>> {
     // A damaged file may ask for millions of layers; a list of what is missing would be as long.
     let n = weights.names().count();
-    if config.layers > n {
-        let what = format!("most of {} layers (there are {n} tensors)", config.layers);
+    let layers = config.encoder.as_ref().map_or(config.layers, |encoder| encoder.stored_blocks);
+    if layers > n {
+        let what = format!("most of {layers} layers (there are {n} tensors)");
         return Err(Error::Missing { path: weights.path().into(), what });
     }
-    Ok(tensors_of(config, weights.layout()))
+    Ok(match config.encoder {
+        Some(_) => encoder::required(config, weights),
+        None => tensors_of(config, weights.layout()),
+    })
 }
 
-/// The tensors of an architecture under the names of a layout, in the same order for every layout.
+/// The tensors of an architecture that is no encoder, under the names of a layout, in the same order for every layout.
 pub(crate) fn tensors_of(config: &Config, layout: Layout) -> Vec<RequiredTensor> {
     let Config { hidden, heads, kv_heads, head_dim, mlp, vocab, .. } = *config;
     let names = Names::of(config.family, layout);
@@ -144,14 +149,12 @@ pub(crate) fn problems_with(
 ) -> Vec<Error> {
     let mut problems: Vec<Error> =
         required.iter().filter_map(|tensor| weights.find(&tensor.name, &tensor.shape).err()).collect();
-    let mut names = superfluous.iter().filter(|name| !harmless(config, weights.layout(), name));
+    let mut names = superfluous.iter().filter(|name| !harmless(config, weights, name));
     if let Some(name) = names.next() {
         let (path, name) = (weights.path().into(), name.clone());
         problems.push(Error::Superfluous { path, name, more: names.count() });
     }
-    if config.tied {
-        problems.extend(check_tied(config, weights).err().map(Error::from));
-    }
+    problems.extend(check_copies(config, weights).err().map(Error::from));
     problems
 }
 
@@ -163,32 +166,49 @@ pub(crate) fn superfluous<'a>(names: impl Iterator<Item = &'a str>, required: &[
     names
 }
 
-/// Whether a superfluous tensor can be ignored: rotation frequencies, which are computed from the configuration, and a stored head that
-/// repeats the embedding it is tied to.
-fn harmless(config: &Config, layout: Layout, name: &str) -> bool {
-    name.ends_with("rotary_emb.inv_freq") || (config.tied && name == Names::of(config.family, layout).head)
+/// Whether a superfluous tensor can be ignored: rotation frequencies, which are computed from the configuration, copies of what is stored
+/// elsewhere, and of encoders the heads of other objectives.
+fn harmless(config: &Config, weights: &Weights, name: &str) -> bool {
+    let other_head = || config.encoder.is_some() && encoder::Names::of(config, weights).is_other_head(name);
+    name.ends_with("rotary_emb.inv_freq")
+        || copies(config, weights).iter().any(|(copy, ..)| copy == name)
+        || other_head()
 }
 
-/// Checks that a head which is stored although it is tied equals the embedding. dllm converts tied Qwen models into ones that store a head, so
+/// Tensors that may be stored although they repeat another: their names, the names of what they repeat, and the shape of both.
+fn copies(config: &Config, weights: &Weights) -> Vec<(String, String, Vec<usize>)> {
+    if config.encoder.is_some() {
+        return encoder::Names::of(config, weights).copies(config);
+    }
+    let names = Names::of(config.family, weights.layout());
+    let head = || (names.head.into(), names.embedding.into(), vec![config.vocab, config.hidden]);
+    config.tied.then(head).into_iter().collect()
+}
+
+/// Checks that copies equal what they repeat. dllm converts tied Qwen models into ones that store a head, so
 /// the two can contradict each other, and nobody but the checkpoint's author knows which is meant.
-fn check_tied(config: &Config, weights: &Weights) -> Computed<()> {
-    let (names, shape) = (Names::of(config.family, weights.layout()), [config.vocab, config.hidden]);
-    let head = match weights.find(names.head, &shape) {
-        Err(Error::Missing { .. }) => return Ok(()),
-        head => head?,
-    };
-    let embedding = weights.find(names.embedding, &shape)?;
-    if head.dtype == embedding.dtype && head.bytes == embedding.bytes {
-        return Ok(());
+fn check_copies(config: &Config, weights: &Weights) -> Computed<()> {
+    for (copy, original, shape) in copies(config, weights) {
+        let stored = match weights.find(&copy, &shape) {
+            Err(Error::Missing { .. }) => continue,
+            stored => stored?,
+        };
+        let original = weights.find(&original, &shape)?;
+        if stored.dtype == original.dtype && stored.bytes == original.bytes {
+            continue;
+        }
+        if stored.to_f32()?.ne(&original.to_f32()?)?.max_all()?.to_scalar::<u8>()? != 0 {
+            return Err(Error::NotTied { path: weights.path().into(), name: copy }.into());
+        }
     }
-    match head.to_f32()?.ne(&embedding.to_f32()?)?.max_all()?.to_scalar::<u8>()? {
-        0 => Ok(()),
-        _ => Err(Error::NotTied { path: weights.path().into(), name: names.head.into() }.into()),
-    }
+    Ok(())
 }
 
 /// The head of a tied model, as a matrix of its own.
-pub(crate) fn tied_head(config: &Config, layout: Layout) -> RequiredTensor {
-    let names = Names::of(config.family, layout);
-    RequiredTensor { name: names.head.into(), shape: vec![config.vocab, config.hidden], role: Role::Head }
+pub(crate) fn tied_head(config: &Config, weights: &Weights) -> RequiredTensor {
+    let name = match config.encoder {
+        Some(_) => encoder::Names::of(config, weights).decoder(),
+        None => Names::of(config.family, weights.layout()).head.into(),
+    };
+    RequiredTensor { name, shape: vec![config.vocab, config.embedding_width()], role: Role::Head }
 }

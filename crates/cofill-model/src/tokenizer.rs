@@ -23,7 +23,7 @@ use crate::files;
 use crate::guard::{guarded, shown};
 use serde::Deserialize;
 use serde_json::Value;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use tokenizers::models::bpe::{BPE, Merges, Vocab};
 use tokenizers::normalizers::unicode::NFC;
@@ -42,6 +42,13 @@ pub(crate) const SPLIT: &str =
 
 /// The Python classes that cut text by [`SPLIT`]. Any other would be given wrong ids without a word.
 const SPLIT_CLASSES: [&str; 3] = ["DreamTokenizer", "Qwen2Tokenizer", "Qwen2TokenizerFast"];
+
+/// What BERT's and RoBERTa's tokenizers put around every text.
+const FRAMES: [(&str, &str); 2] = [("[CLS]", "[SEP]"), ("<s>", "</s>")];
+
+/// Tokens of BERT's and RoBERTa's vocabularies that stand for no text, whether or not a file marks them as special.
+const WITHOUT_TEXT: [&str; 10] =
+    ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<pad>", "<unk>", "<s>", "</s>", "<mask>"];
 
 /// Ids above this are a broken file, and close to where the `tokenizers` library overflows while counting them.
 const MAX_ID: u32 = 1 << 30;
@@ -174,6 +181,33 @@ impl Tokenizer {
     /// The id of the token that `tokenizer_config.json` calls `mask_token`, if it names one. LLaDA names none there: its mask is only in `config.json`.
     pub fn mask(&self) -> Option<u32> {
         self.mask
+    }
+
+    /// The mask as tokenizers of BERT's kind name it, in `tokenizer_config.json` or in the vocabulary alone.
+    pub(crate) fn mask_by_name(&self) -> Option<u32> {
+        self.mask.or_else(|| ["[MASK]", "<mask>"].into_iter().find_map(|token| self.token_id(token)))
+    }
+
+    /// The tokens that begin and end every text, as tokenizers of BERT's kind name them.
+    pub(crate) fn frame(&self) -> Option<(u32, u32)> {
+        FRAMES.into_iter().find_map(|(begin, end)| self.token_id(begin).zip(self.token_id(end)))
+    }
+
+    /// Tokens that stand for no text: those that are marked as special, and those that BERT's kind names so.
+    pub(crate) fn without_text(&self) -> Vec<u32> {
+        let unused = |token: &str| {
+            let number = token.strip_prefix("[unused").and_then(|rest| rest.strip_suffix(']'));
+            number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+        };
+        let named =
+            self.vocab().into_iter().filter(|(token, _)| WITHOUT_TEXT.contains(&token.as_str()) || unused(token));
+        let marked = self.added().into_iter().filter(|(_, token)| token.special).map(|(id, _)| id);
+        named.map(|(_, id)| id).chain(marked).collect()
+    }
+
+    /// Every id that has a token.
+    pub(crate) fn ids(&self) -> HashSet<u32> {
+        self.vocab().into_values().collect()
     }
 
     /// That this is the tokenizer of a model whose mask is `id`, as far as the mask can tell.

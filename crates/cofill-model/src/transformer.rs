@@ -9,20 +9,19 @@
 //! No causal mask, no timestep. Every sequence is computed alone, so what it gives cannot depend on its neighbours. In the final
 //! block only the asked rows have queries, an output projection and an MLP.
 
-use crate::attention::{AttentionQuery, HeadMean, Heads, attend, attend_by_ops};
+use crate::attention::{HeadMean, Heads, Sight, attend, attend_by_ops};
+use crate::blocks::{self, Blocks, ForwardRequest, Hidden, Pass};
 use crate::config::{Config, Family};
 use crate::error::{Computed, Result};
-use crate::kernels::{Kernels, rotate, swiglu, with_slice};
+use crate::kernels::{Kernels, swiglu, with_slice};
+use crate::layers::{Linear, Loader, Rotary, indices};
 use crate::load_options::LoadOptions;
 use crate::matrix::{Matrix, tensor_bytes};
 use crate::tensor_list;
-use crate::timing::Timing;
 use crate::weights::{Layout, Weights};
 use candle_core::{DType, Device, Tensor};
 use candle_nn::ops::{rms_norm, silu};
-use candle_nn::rotary_emb::rope;
-use rayon::prelude::*;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The weights of a model, and its forward pass.
 pub struct Transformer {
@@ -33,9 +32,6 @@ pub struct Transformer {
     head: Vec<Matrix>, // tiles of up to TILE rows of [vocab, hidden]
     kernels: Kernels,
 }
-
-/// Token ids whose logits exist at the same time: 512 rows x 4096 ids are 8 MB.
-pub(crate) const TILE: usize = 4096;
 
 struct Block {
     attn_norm: Tensor, // [hidden]
@@ -51,32 +47,6 @@ struct Block {
     down: Linear, // mlp -> hidden
 }
 
-struct Linear {
-    weight: Matrix, // [out, in]
-    bias: Option<Tensor>,
-}
-
-/// What a forward is asked for.
-pub struct ForwardRequest<'a> {
-    /// Rows whose final hidden state is wanted, ascending.
-    pub rows: &'a [usize],
-    /// The attention that is wanted, if any.
-    pub attention: Option<AttentionQuery<'a>>,
-}
-
-/// Hidden states after the final norm, where they were computed. `[rows, hidden]`
-pub struct Hidden(Tensor);
-
-/// What a forward computed.
-pub struct Pass {
-    /// The states of the asked rows, for [`Transformer::logits`].
-    pub hidden: Hidden,
-    /// The asked attention, laid out `[key x query]`; with heads apart, `[layer x head x key x query]`.
-    pub attention: Option<Vec<f64>>,
-    /// How long its parts took.
-    pub timing: Timing,
-}
-
 impl Transformer {
     /// Takes the tensors it needs, by the layout's names, and converts them one by one: peak memory is the result and one tensor.
     pub fn load(config: Config, weights: &Weights, options: impl Into<LoadOptions>) -> Result<Transformer> {
@@ -85,16 +55,11 @@ impl Transformer {
     }
 
     fn convert(config: Config, weights: &Weights, options: LoadOptions) -> Computed<Transformer> {
-        let (dtype, device) = (options.dtype.or(weights.default_dtype()), &options.device.open()?);
-        let vector =
-            |name: &str, n: usize| -> Computed<Tensor> { Ok(weights.stored(name, &[n])?.to_f32()?.to_device(device)?) };
+        let loader = Loader::new(weights, options)?;
+        let vector = |name: &str, n: usize| loader.f32(name, &[n]);
         let Config { hidden, heads, kv_heads, head_dim, mlp, vocab, .. } = config;
         let names = Names::of(config.family, weights.layout());
-        let linear = |name: String, out: usize, input: usize, bias: bool| -> Computed<Linear> {
-            let bias = bias.then(|| vector(&format!("{name}.bias"), out)).transpose()?;
-            let weight = weights.stored(&format!("{name}.weight"), &[out, input])?;
-            Ok(Linear { weight: Matrix::load(&weight, dtype)?.onto(device)?, bias })
-        };
+        let linear = |name: String, out: usize, input: usize, bias: bool| loader.linear(&name, out, input, bias);
         let qk_norm = |name: String| config.qk_norm.then(|| vector(&name, head_dim)).transpose();
         let block = |i: usize| -> Computed<Block> {
             let name = |leaf: &str| format!("{}.{i}.{leaf}", names.blocks);
@@ -113,36 +78,26 @@ impl Transformer {
                 down: linear(name(names.down), hidden, mlp, false)?,
             })
         };
-        let embedding = weights.stored(names.embedding, &[vocab, hidden])?.embedding(dtype)?.to_device(device)?;
+        let embedding = loader.embedding(names.embedding, &[vocab, hidden])?;
         let head = weights.stored(if config.tied { names.embedding } else { names.head }, &[vocab, hidden])?;
-        let tile = |start| -> Computed<Matrix> {
-            let rows = TILE.min(vocab - start);
-            if config.tied && embedding.dtype() == DType::F32 {
-                // shared, not copied
-                Ok(Matrix::F32(embedding.narrow(0, start, rows)?))
-            } else {
-                Matrix::load(&head.rows(start..start + rows), dtype)?.onto(device)
-            }
-        };
-        let head = (0..vocab).step_by(TILE).map(tile).collect::<Computed<_>>()?;
+        let head = loader.tiles(&head, config.tied.then_some(&embedding))?;
         Ok(Transformer {
             embedding,
             blocks: (0..config.layers).map(block).collect::<Computed<_>>()?,
             norm: vector(names.norm, hidden)?,
             head,
             config,
-            kernels: if device.is_cpu() { Kernels::Slices } else { Kernels::Ops },
+            kernels: if loader.device.is_cpu() { Kernels::Slices } else { Kernels::Ops },
         })
     }
 
     /// The bytes that the weights take in memory.
     pub fn bytes(&self) -> usize {
-        let linear = |l: &Linear| l.weight.bytes() + l.bias.as_ref().map_or(0, tensor_bytes);
         let block = |b: &Block| {
             let linears = [&b.q, &b.k, &b.v, &b.o, &b.gate, &b.up, &b.down];
             let norms = [Some(&b.attn_norm), Some(&b.mlp_norm), b.q_norm.as_ref(), b.k_norm.as_ref()];
             norms.into_iter().flatten().map(tensor_bytes).sum::<usize>()
-                + linears.into_iter().map(linear).sum::<usize>()
+                + linears.into_iter().map(Linear::bytes).sum::<usize>()
         };
         // A tied f32 head is the embedding itself.
         let shared = self.config.tied && self.embedding.dtype() == DType::F32;
@@ -172,42 +127,10 @@ impl Transformer {
 
     fn pass(&self, tokens: &[u32], ask: &ForwardRequest<'_>) -> Computed<Pass> {
         let begun = Instant::now();
-        let length = tokens.len();
-        let rotary = Rotary::new(&self.config, length);
-        let mut mean = ask.attention.as_ref().map(|probe| HeadMean::new(probe, self.config.heads));
-        let ids = self.indices(tokens.iter().map(|&token| token as usize))?;
-        let mut x = self.embedding.index_select(&ids, 0)?.to_dtype(DType::F32)?; // [length, hidden]
-        let every: Vec<usize> = (0..length).collect();
-        let (last, body) = self.blocks.split_last().ok_or_else(|| candle_core::Error::Msg("no blocks".into()))?;
-        for (i, block) in body.iter().enumerate() {
-            let probe = mean.as_mut().and_then(|mean| mean.reads(i).then_some(mean));
-            let mixed = self.attend(block, &x, &every, &rotary, probe)?;
-            x = self.finish_block(block, x, &mixed)?;
-        }
-        let probed_body = mean.as_ref().map_or(Duration::ZERO, |mean| mean.spent);
-        let body = begun.elapsed();
-
-        // The final block: queries are the asked rows and those whose attention is probed, all else the asked rows.
-        let probe = mean.as_mut().and_then(|mean| mean.reads(self.blocks.len() - 1).then_some(mean));
-        let mut queries: Vec<usize> = ask.rows.to_vec();
-        if let Some(probe) = &probe {
-            queries.extend_from_slice(&probe.queries);
-            queries.sort_unstable();
-            queries.dedup();
-        }
-        let mut mixed = self.attend(last, &x, &queries, &rotary, probe)?; // [queries, heads · dim]
-        if queries.len() != ask.rows.len() {
-            let at = ask.rows.iter().map(|row| queries.binary_search(row).unwrap_or_default());
-            mixed = mixed.index_select(&self.indices(at)?, 0)?;
-        }
-        let x = x.index_select(&self.indices(ask.rows.iter().copied())?, 0)?; // [rows, hidden]
-        let x = self.finish_block(last, x, &mixed)?;
-        let hidden = rms_norm(&x, &self.norm, self.config.rms_eps as f32)?;
-        let (attention, probed) = mean.map(HeadMean::finish).unzip();
-        let probe = probed.unwrap_or_default();
-        let body = body.saturating_sub(probed_body);
-        let final_block = begun.elapsed().saturating_sub(body + probe);
-        Ok(Pass { hidden: Hidden(hidden), attention, timing: Timing { body, final_block, probe, ..Timing::default() } })
+        let ids = indices(tokens.iter().map(|&token| token as usize), self.norm.device())?;
+        let x = self.embedding.index_select(&ids, 0)?.to_dtype(DType::F32)?; // [length, hidden]
+        let rotary = Rotary::new(self.config.head_dim, self.config.rope_theta, tokens.len());
+        blocks::run(&Rotated { model: self, rotary }, x, ask, begun)
     }
 
     /// Attention of the asked queries over all keys, before the output projection. `[queries, heads · dim]`
@@ -220,14 +143,14 @@ impl Transformer {
         mean: Option<&mut HeadMean>,
     ) -> Computed<Tensor> {
         let Config { heads, kv_heads, head_dim, .. } = self.config;
-        let cut = Heads { queries: heads, keys: kv_heads, dim: head_dim };
+        let cut = Heads { queries: heads, keys: kv_heads, dim: head_dim, sight: Sight::Everywhere };
         let length = x.dim(0)?;
         let h = rms_norm(x, &block.attn_norm, self.config.rms_eps as f32)?;
         let every: Vec<usize> = (0..length).collect();
         let h_q = if queries.len() == length {
             h.clone()
         } else {
-            h.index_select(&self.indices(queries.iter().copied())?, 0)?
+            h.index_select(&indices(queries.iter().copied(), h.device())?, 0)?
         };
         let q = self.norm_heads(block.q.forward(&h_q, self.kernels)?, block.q_norm.as_ref())?;
         let k = self.norm_heads(block.k.forward(&h, self.kernels)?, block.k_norm.as_ref())?;
@@ -268,12 +191,6 @@ impl Transformer {
         Ok((x + block.down.forward(&h, self.kernels)?)?)
     }
 
-    fn indices(&self, positions: impl Iterator<Item = usize>) -> Computed<Tensor> {
-        let positions: Vec<u32> = positions.map(|position| position as u32).collect();
-        let n = positions.len();
-        Ok(Tensor::from_vec(positions, n, self.norm.device())?)
-    }
-
     /// Logits for hidden states, a tile of token ids at a time, in their order: `[rows x ids of the tile]`, flat.
     pub fn logits<'a>(&'a self, hidden: &'a Hidden) -> impl Iterator<Item = Result<Vec<f32>>> + 'a {
         let flat = |tile: &Matrix| -> Computed<Vec<f32>> {
@@ -281,82 +198,33 @@ impl Transformer {
         };
         self.head.iter().map(move |tile| Ok(flat(tile)?))
     }
-
-    /// The logits of all token ids at once, for whoever needs whole rows: `[rows][vocab]`.
-    pub(crate) fn whole_logits(&self, hidden: &Hidden) -> Result<Vec<Vec<f32>>> {
-        let mut rows: Vec<Vec<f32>> = Vec::new();
-        for tile in self.logits(hidden) {
-            let tile = tile?;
-            rows.resize_with(hidden.n_rows(), Vec::new);
-            let width = tile.len() / rows.len();
-            rows.iter_mut().zip(tile.chunks(width)).for_each(|(row, part)| row.extend_from_slice(part));
-        }
-        Ok(rows)
-    }
 }
 
-impl Hidden {
-    /// The hidden states as numbers: `[rows][width]`.
-    pub fn to_rows(&self) -> Result<Vec<Vec<f32>>> {
-        let rows = || -> Computed<Vec<Vec<f32>>> { Ok(self.0.to_vec2()?) };
-        Ok(rows()?)
-    }
-
-    fn n_rows(&self) -> usize {
-        self.0.dims()[0]
-    }
+/// The blocks with the angles of a sequence's positions.
+struct Rotated<'a> {
+    model: &'a Transformer,
+    rotary: Rotary,
 }
 
-impl Linear {
-    fn forward(&self, x: &Tensor, kernels: Kernels) -> Computed<Tensor> {
-        let y = self.weight.forward(x, kernels)?;
-        Ok(match &self.bias {
-            Some(bias) => y.broadcast_add(bias)?,
-            None => y,
-        })
-    }
-}
-
-/// cos and sin of every position's angles. The angle is an f32 product of f32 factors, as in the reference.
-struct Rotary {
-    cos: Vec<f32>, // [length x half]
-    sin: Vec<f32>,
-    half: usize, // dim / 2
-}
-
-impl Rotary {
-    fn new(config: &Config, length: usize) -> Rotary {
-        let half = config.head_dim / 2;
-        let frequency = |j: usize| 1.0 / (config.rope_theta as f32).powf(2.0 * j as f32 / config.head_dim as f32);
-        let frequencies: Vec<f32> = (0..half).map(frequency).collect();
-        let angles = (0..length).flat_map(|position| frequencies.iter().map(move |f| position as f32 * f));
-        let (cos, sin) = angles.map(|angle| (angle.cos(), angle.sin())).unzip();
-        Rotary { cos, sin, half }
+impl Blocks for Rotated<'_> {
+    fn layers(&self) -> usize {
+        self.model.blocks.len()
     }
 
-    /// Rotates rows that stand at `positions`. `x: [positions, heads · dim]`
-    fn slices(&self, x: &Tensor, positions: &[usize]) -> Computed<Vec<f32>> {
-        let width = x.dim(1)?;
-        let mut x = with_slice(x, <[f32]>::to_vec)?;
-        x.par_chunks_mut(width).zip(positions).for_each(|(row, position)| {
-            let at = position * self.half..(position + 1) * self.half;
-            let (cos, sin) = (&self.cos[at.clone()], &self.sin[at]);
-            row.chunks_exact_mut(2 * self.half).for_each(|head| rotate(head, cos, sin));
-        });
-        Ok(x)
+    fn heads(&self) -> usize {
+        self.model.config.heads
     }
 
-    /// As [`slices`](Self::slices), with the tensor library's own operations.
-    fn ops(&self, x: &Tensor, positions: &[usize]) -> Computed<Tensor> {
-        let (rows, width) = x.dims2()?;
-        let table = |values: &[f32]| -> Computed<Tensor> {
-            let rows = positions.iter().flat_map(|p| &values[p * self.half..(p + 1) * self.half]);
-            Ok(Tensor::from_iter(rows.copied(), x.device())?.reshape((positions.len(), self.half))?)
-        };
-        let heads = width / (2 * self.half);
-        let x = x.reshape((1, rows, heads, 2 * self.half))?.transpose(1, 2)?.contiguous()?;
-        let x = rope(&x, &table(&self.cos)?, &table(&self.sin)?)?; // [1, heads, rows, dim]
-        Ok(x.transpose(1, 2)?.reshape((rows, width))?)
+    fn attend(&self, layer: usize, x: &Tensor, queries: &[usize], mean: Option<&mut HeadMean>) -> Computed<Tensor> {
+        self.model.attend(&self.model.blocks[layer], x, queries, &self.rotary, mean)
+    }
+
+    fn finish(&self, layer: usize, x: Tensor, mixed: &Tensor) -> Computed<Tensor> {
+        self.model.finish_block(&self.model.blocks[layer], x, mixed)
+    }
+
+    fn last_norm(&self, x: Tensor) -> Computed<Tensor> {
+        Ok(rms_norm(&x, &self.model.norm, self.model.config.rms_eps as f32)?)
     }
 }
 
@@ -402,7 +270,8 @@ impl Names {
                 norm: "model.transformer.ln_f.weight",
                 head: "model.transformer.ff_out.weight",
             },
-            Family::Dream | Family::Qwen => &Names {
+            // The encoders have tables of their own (`encoder/tensors.rs`) and never come here.
+            _ => &Names {
                 embedding: "model.embed_tokens.weight",
                 blocks: "model.layers",
                 attn_norm: "input_layernorm.weight",

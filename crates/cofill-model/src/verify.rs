@@ -5,9 +5,9 @@
 //! [layers, batch, length, length]. `attention_mask` marks padding on the left, which is cut off: alone or padded, a sequence gives
 //! the same.
 
+use crate::blocks::ForwardRequest;
 use crate::error::{Error, Result};
 use crate::model::Model;
-use crate::transformer::ForwardRequest;
 use candle_core::{Device, Tensor};
 use cofill::{Denoiser, Layers, Prediction, Proposal, Query, TokenId};
 use std::collections::HashMap;

@@ -28,14 +28,19 @@ use mini::Mini;
 use std::fmt;
 use std::str::FromStr;
 
-/// A task of either kind, by name.
+/// A task of any kind, by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TaskName {
     /// One whose questions are generated here.
     Mini(Mini),
     /// One whose questions are read from files.
     Benchmark(Benchmark),
+    /// Texts with gaps from a file of the user's own, each with what belongs in its gaps.
+    Infill,
 }
+
+/// The name of [`TaskName::Infill`], and of its file in a folder of data.
+const INFILL: &str = "infill";
 
 impl TaskName {
     /// Its name, as users write it.
@@ -43,14 +48,16 @@ impl TaskName {
         match self {
             TaskName::Mini(task) => task.name(),
             TaskName::Benchmark(task) => task.name(),
+            TaskName::Infill => INFILL,
         }
     }
 
-    /// How many positions a model generates by default.
+    /// How many positions a model generates after a prompt by default; 0 where gaps are filled.
     pub fn length(self) -> usize {
         match self {
             TaskName::Mini(task) => task.length(),
             TaskName::Benchmark(task) => task.length(),
+            TaskName::Infill => 0, // its rows say how long their gaps are
         }
     }
 }
@@ -65,9 +72,13 @@ impl FromStr for TaskName {
     type Err = String;
 
     fn from_str(given: &str) -> Result<TaskName, String> {
+        if given == INFILL {
+            return Ok(TaskName::Infill);
+        }
         let benchmark = given.parse().map(TaskName::Benchmark);
         given.parse().map(TaskName::Mini).or(benchmark).map_err(|_| {
-            let names = Mini::ALL.map(Mini::name).into_iter().chain(Benchmark::ALL.map(Benchmark::name));
+            let names =
+                Mini::ALL.map(Mini::name).into_iter().chain(Benchmark::ALL.map(Benchmark::name)).chain([INFILL]);
             let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
             format!("unknown task `{given}`; expected one of {}", names.join(", "))
         })

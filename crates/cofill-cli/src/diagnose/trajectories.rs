@@ -9,11 +9,11 @@ use cofill_engine::{DEFAULT_MODEL, MODEL_NAMES, RunOptions};
 use cofill_eval::diagnose::folder::{Diagnosis, Folder};
 use cofill_eval::diagnose::state::{Heads, Scope, State, StateOptions, Steps, states};
 use cofill_eval::diagnose::{Setting, deferral as deferred, intervention as intervened};
+use cofill_eval::infill::masks_in;
 use cofill_eval::open::{self, OpenTask, ResolvedRun};
 use cofill_eval::run::{Question, Settings};
 use cofill_eval::spec::{EvalSpec, TaskOptions};
 use cofill_tasks::TaskName;
-use cofill_tasks::mini::predicates::GAP;
 use cofill_tasks::mini::{Form, Mini};
 use cofill_tasks::wrapper::Wrapper;
 use serde::Deserialize;
@@ -94,8 +94,8 @@ struct StateArgs {
     /// alpha of the score s.
     #[arg(long, value_name = "ALPHA", default_value_t = DEFAULT_ALPHA, allow_negative_numbers = true)]
     alpha: f64,
-    /// Of a benchmark: the folder with its files; `cofill data check` says what belongs there.
-    #[arg(long, value_name = "DIR")]
+    /// Of a benchmark: the folder with its files; `cofill data check` says what belongs there. Of infill: the file with its rows.
+    #[arg(long, value_name = "PATH")]
     data: Option<PathBuf>,
     /// Begin every prompt with the tokenizer's beginning-of-text token (default: Dream on benchmarks, as its scripts
     /// do).
@@ -153,7 +153,7 @@ impl QuestionSet {
     fn masks(&self) -> usize {
         let masks = |(_, question): &(usize, Question)| match question.form {
             Form::Continue => self.length,
-            Form::Infill => question.prompt.matches(GAP).count(),
+            Form::Infill => masks_in(&question.prompt),
         };
         self.questions.iter().map(masks).max().unwrap_or(0)
     }
@@ -207,8 +207,8 @@ impl StateArgs {
         let settings = match &set.task {
             Some((spec, task)) => ResolvedRun::new(spec, task, &engine.about()?)?.settings,
             None => {
-                let bos = if self.bos == Some(true) { Some(engine.bos()?) } else { None };
-                Settings { sampler: sampler(self.k)?, options: self.run.clone(), length: set.length, bos }
+                let (bos, end) = engine.around(self.bos)?;
+                Settings { sampler: sampler(self.k)?, options: self.run.clone(), length: set.length, bos, end }
             }
         };
         let options = &StateOptions { proposal: self.run.proposal(engine.ends()), ..options.clone() };

@@ -88,6 +88,12 @@ fn object(args: &Args, checkpoint: &Checkpoint, it: &Inspection) -> Value {
         "problems": it.problems,
         "superfluous": it.superfluous,
     });
+    if let Some(encoder) = &config.encoder {
+        object["embedding"] = json!(encoder.embedding);
+        object["stored_blocks"] = json!(encoder.stored_blocks);
+        object["frame"] = json!(encoder.frame);
+        object["never_proposed"] = json!(encoder.never);
+    }
     if let Err(error) = &it.tokenizer {
         object["tokenizer_problem"] = json!(error.to_string());
     }
@@ -129,7 +135,28 @@ fn table(args: &Args, checkpoint: &Checkpoint, it: &Inspection) -> String {
     say("mlp", config.mlp.to_string());
     say("vocabulary", config.vocab.to_string());
     say("context", config.context.to_string());
-    say("rotation", format!("theta {}", config.rope_theta));
+    match &config.encoder {
+        Some(encoder) => {
+            match &encoder.local {
+                None => say("positions", format!("a table of {}", encoder.positions)),
+                Some(local) => {
+                    let n = local.layers.iter().filter(|local| **local).count();
+                    say(
+                        "rotation",
+                        format!(
+                            "theta {}; {} in {n} layers that see {} positions to either side",
+                            config.rope_theta, local.theta, local.reach
+                        ),
+                    );
+                }
+            }
+            if encoder.stored_blocks < config.layers {
+                say("sharing", format!("{} layers of {}", config.layers, count(encoder.stored_blocks, "stored block")));
+            }
+            say("never proposed", count(encoder.never.len(), "token"));
+        }
+        None => say("rotation", format!("theta {}", config.rope_theta)),
+    }
     say("norm", format!("eps {:e}", config.rms_eps as f32));
     say("mask, end of text", format!("{}, {}", config.mask_id, config.eos_id));
     say("tokenizer", it.tokenizer.as_ref().map_or_else(|error| format!("none: {error}"), |()| "yes".into()));

@@ -28,7 +28,7 @@ pub(crate) struct PlanArgs {
     /// The folder with the checkpoints that the recipe names (default: the current one).
     #[arg(long, value_name = "DIR")]
     models: Option<PathBuf>,
-    /// The folder with the data files of benchmarks; `cofill data check` says what belongs there.
+    /// The folder with the data files of benchmarks; `cofill data check` says what belongs there. Of infill: the file with its rows.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// At most so many questions of each task, whatever the recipe says.

@@ -31,6 +31,9 @@ mod checkpoints;
 // A tiny Qwen checkpoint from the command line: masks, beginnings, times.
 mod qwen;
 
+// BERT and its relatives from the command line: frames, gaps of the user's own.
+mod encoders;
+
 // `cofill bench`: the split, the memory, impossible sizes.
 mod bench;
 

@@ -116,7 +116,9 @@ fn the_papers_recipes() {
     assert_eq!(points("mini.toml").len(), 2 * 5 * (16 + 15 + 10 + 9) + 30 + 1 + 2);
     // Sequential; twelve operating points without and with ADAS; six of them at three more strengths.
     assert_eq!(points("cards.toml").len(), 2 * 5 * (1 + 24 + 18));
-    let known = ["main", "klass-dapd", "alpha", "uncertainty", "attention-source", "mini", "cards"];
+    // Two models: Top-k 4 and two strengths, Fast-dLLM 3 + 4, EB 3 + 3.
+    assert_eq!(points("real-weights.toml").len(), 2 * (12 + 7 + 6));
+    let known = ["main", "klass-dapd", "alpha", "uncertainty", "attention-source", "mini", "cards", "real-weights"];
     for file in std::fs::read_dir(folder).unwrap() {
         let path = file.unwrap().path();
         let recipe = Recipe::read(&path).unwrap();

@@ -81,6 +81,7 @@ impl Gguf {
             context: self.size(&key(keys::CONTEXT))?,
             mask_id: self.id(keys::MASK_ID)?,
             eos_id: self.id(keys::EOS_ID)?,
+            encoder: None,
         };
         config.check(self.path())?;
         Ok(config)

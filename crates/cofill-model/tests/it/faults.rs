@@ -248,7 +248,7 @@ fn what_is_not_computed_is_refused_by_name() {
             error,
             Unsupported,
             "x/config.json",
-            ["architectures[0]", architecture, "`LLaDAModelLM`, `DreamModel`, `A2DQwen2LMHeadModel` and"]
+            ["architectures[0]", architecture, "`LLaDAModelLM`, `DreamModel`, `A2DQwen2LMHeadModel`, "]
         );
     }
     for wrong in [json!([]), json!("LLaDAModelLM"), json!(null), json!([7])] {

@@ -13,6 +13,10 @@ mod forward;
 // Qwen2 and Qwen3 in both directions, against a NumPy forward of its own.
 mod qwen;
 
+// BERT, ALBERT, RoBERTa and ModernBERT, against transformers' own classes; their tokenizers, and what of them is refused.
+mod encoder_faults;
+mod encoders;
+
 // Tokenizers and chat templates.
 mod tokenizer;
 

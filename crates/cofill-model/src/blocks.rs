@@ -1,0 +1,93 @@
+//! A stack of blocks run over one sequence: every block for all positions, the final one only for the rows that are asked for.
+//!
+//! What a block computes is its family's matter ([`Blocks`]); which rows it computes, and where attention is read off, is the same
+//! for all of them and stands here.
+
+use crate::attention::{AttentionQuery, HeadMean};
+use crate::error::{Computed, Result};
+use crate::layers::indices;
+use crate::timing::Timing;
+use candle_core::Tensor;
+use std::time::{Duration, Instant};
+
+/// What a forward is asked for.
+pub struct ForwardRequest<'a> {
+    /// Rows whose final hidden state is wanted, ascending.
+    pub rows: &'a [usize],
+    /// The attention that is wanted, if any.
+    pub attention: Option<AttentionQuery<'a>>,
+}
+
+/// Hidden states after the last block and its norm, where they were computed. `[rows, hidden]`
+pub struct Hidden(pub(crate) Tensor);
+
+/// What a forward computed.
+pub struct Pass {
+    /// The states of the asked rows, from which logits are made.
+    pub hidden: Hidden,
+    /// The asked attention, laid out `[key x query]`; with heads apart, `[layer x head x key x query]`.
+    pub attention: Option<Vec<f64>>,
+    /// How long its parts took.
+    pub timing: Timing,
+}
+
+impl Hidden {
+    /// The hidden states as numbers: `[rows][width]`.
+    pub fn to_rows(&self) -> Result<Vec<Vec<f32>>> {
+        let rows = || -> Computed<Vec<Vec<f32>>> { Ok(self.0.to_vec2()?) };
+        Ok(rows()?)
+    }
+
+    pub(crate) fn n_rows(&self) -> usize {
+        self.0.dims()[0]
+    }
+}
+
+/// The blocks of a model, ready for a sequence of one length.
+pub(crate) trait Blocks {
+    /// How many there are.
+    fn layers(&self) -> usize;
+    /// How many heads each has.
+    fn heads(&self) -> usize;
+    /// Attention of the asked queries over all keys, before the output projection. `x: [length, hidden]` to `[queries, heads · dim]`
+    fn attend(&self, layer: usize, x: &Tensor, queries: &[usize], mean: Option<&mut HeadMean>) -> Computed<Tensor>;
+    /// The rest of the block: output projection and MLP, each added to the stream. `x: [rows, hidden]`
+    fn finish(&self, layer: usize, x: Tensor, mixed: &Tensor) -> Computed<Tensor>;
+    /// What follows the last block. `x: [rows, hidden]`
+    fn last_norm(&self, x: Tensor) -> Computed<Tensor>;
+}
+
+/// Runs every block on the embedded sequence `x: [length, hidden]`. `begun` is when embedding began.
+pub(crate) fn run(blocks: &impl Blocks, mut x: Tensor, ask: &ForwardRequest<'_>, begun: Instant) -> Computed<Pass> {
+    let every: Vec<usize> = (0..x.dim(0)?).collect();
+    let mut mean = ask.attention.as_ref().map(|probe| HeadMean::new(probe, blocks.heads()));
+    let last = blocks.layers().checked_sub(1).ok_or_else(|| candle_core::Error::Msg("no blocks".into()))?;
+    for layer in 0..last {
+        let probe = mean.as_mut().and_then(|mean| mean.reads(layer).then_some(mean));
+        let mixed = blocks.attend(layer, &x, &every, probe)?;
+        x = blocks.finish(layer, x, &mixed)?;
+    }
+    let probed_body = mean.as_ref().map_or(Duration::ZERO, |mean| mean.spent);
+    let body = begun.elapsed();
+
+    // The final block: queries are the asked rows and those whose attention is probed, all else the asked rows.
+    let probe = mean.as_mut().and_then(|mean| mean.reads(last).then_some(mean));
+    let mut queries: Vec<usize> = ask.rows.to_vec();
+    if let Some(probe) = &probe {
+        queries.extend_from_slice(&probe.queries);
+        queries.sort_unstable();
+        queries.dedup();
+    }
+    let mut mixed = blocks.attend(last, &x, &queries, probe)?; // [queries, heads · dim]
+    if queries.len() != ask.rows.len() {
+        let at = ask.rows.iter().map(|row| queries.binary_search(row).unwrap_or_default());
+        mixed = mixed.index_select(&indices(at, x.device())?, 0)?;
+    }
+    let x = x.index_select(&indices(ask.rows.iter().copied(), x.device())?, 0)?; // [rows, hidden]
+    let hidden = blocks.last_norm(blocks.finish(last, x, &mixed)?)?;
+    let (attention, probed) = mean.map(HeadMean::finish).unzip();
+    let probe = probed.unwrap_or_default();
+    let body = body.saturating_sub(probed_body);
+    let final_block = begun.elapsed().saturating_sub(body + probe);
+    Ok(Pass { hidden: Hidden(hidden), attention, timing: Timing { body, final_block, probe, ..Timing::default() } })
+}

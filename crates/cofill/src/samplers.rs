@@ -3,9 +3,11 @@
 //! Rankings and rules combine freely, so the greedy samplers (Algorithm 1) are declared here; samplers of their own
 //! bring an `entry` from their file.
 
+mod apd;
 mod credit;
 mod dapd;
 mod dawn;
+mod demask;
 mod dos;
 mod dus;
 mod hierarchy;
@@ -80,6 +82,8 @@ pub(crate) fn entries() -> Vec<Entry> {
         localleap::entry(),
         hierarchy::entry(),
         credit::entry(),
+        demask::entry(),
+        apd::entry(),
     ]
 }
 

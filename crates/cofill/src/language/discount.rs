@@ -7,7 +7,7 @@ use crate::{Error, Layers, Result};
 use std::fmt::{self, Display};
 use std::str::FromStr;
 
-const FORM: &str = "+ad[:ALPHA][@layer=first|middle|last|N][@weight=self|mask]";
+const FORM: &str = "+ad[:ALPHA][@layer=first|middle|last|learned|N][@weight=self|mask]";
 
 /// α: far above what is used, and bounded so that no utility can reach −∞, which stands for "chosen".
 fn alpha() -> Param {
@@ -19,7 +19,7 @@ impl AttentionDiscount {
     pub(super) fn check(&self) -> Result<()> {
         alpha().check(self.alpha, &self.alpha.to_string(), FORM)?;
         if matches!(self.layers, Layers::LastN(_) | Layers::LastShare(_)) {
-            let (what, limit) = ("the layer of +ad", "first, middle, last or a number".into());
+            let (what, limit) = ("the layer of +ad", "first, middle, last, learned or a number".into());
             return Err(Error::BadSetting { what, limit, given: self.layers.to_string() });
         }
         Ok(())
@@ -43,7 +43,7 @@ impl FromStr for AttentionDiscount {
             name: "+ad".into(),
             problem,
             option: option.into(),
-            accepted: "`@layer=first|middle|last|N`, `@weight=self|mask`".into(),
+            accepted: "`@layer=first|middle|last|learned|N`, `@weight=self|mask`".into(),
         };
         let (mut layer_given, mut weight_given) = (false, false);
         for option in parts.options {

@@ -110,7 +110,7 @@ fn options_are_those_the_sampler_has() {
 
 #[test]
 fn the_discount_has_two_options() {
-    let accepted = "`@layer=first|middle|last|N`, `@weight=self|mask`";
+    let accepted = "`@layer=first|middle|last|learned|N`, `@weight=self|mask`";
     refused!("topk:8+ad@layer=top", Error::Option { .. }, "`+ad` has no option `@layer=top`", accepted);
     refused!("topk:8+ad@layer=", Error::Option { .. }, accepted);
     refused!("topk:8+ad@layer=-1", Error::Option { .. }, accepted);
@@ -155,6 +155,7 @@ fn what_is_printed_is_canonical() {
     check("topk:8@margin+ad:5@weight=mask@layer=first", "topk:8@margin+ad:5@layer=first@weight=mask");
     check("topk:8+ad@layer=last@weight=self", "topk:8+ad:40");
     check("topk:8+ad@layer=07", "topk:8+ad:40@layer=7");
+    check("topk:8+ad@layer=learned", "topk:8+ad:40@layer=learned");
     check("dream:8@alg_temp=0.2@eps=0.001@topk_margin", "dream:8@topk_margin@alg_temp=0.2");
 }
 
@@ -182,7 +183,9 @@ fn the_registry_with_its_defaults() {
         lookum[:PATHS] lookum:2\n\
         localleap[:ANCHOR[,RELAXED[,RADIUS]]] localleap:0.9,0.75,4\n\
         hierarchy[:TAU[,LOW]] hierarchy:0.9,0.4\n\
-        credit[:TAU] credit:0.9\n";
+        credit[:TAU] credit:0.9\n\
+        demask[:TAU[,THETA]] demask:0.5,0\n\
+        apd[:R[,M]] apd:0.7,100\n";
     let mut got = String::new();
     for entry in Registry::stock().entries() {
         let required: Vec<&str> = entry.params.iter().filter(|p| p.default.is_none()).map(|_| "1").collect();

@@ -191,6 +191,7 @@ impl Run<'_> {
             notes: results::notes(&scored),
             filters: results::filters(&scored),
             nfe: decode.nfe(),
+            companion_nfe: decode.companion_nfe(),
             seconds: *seconds,
         })
     }

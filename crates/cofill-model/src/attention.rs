@@ -1,4 +1,4 @@
-//! Bidirectional attention, and reading its head mean off.
+//! Attention, in both directions or to what stands before, and reading its head mean off.
 //!
 //! `softmax(q kᵀ / √dim) v`, a few queries at a time over all heads: one task's scores fit the cache, and no more than that ever
 //! exists. The tasks are cut the same way for every number of threads, and a task's heads come in their order, so the
@@ -39,6 +39,8 @@ pub(crate) struct Heads {
     pub(crate) queries: usize,
     pub(crate) keys: usize,
     pub(crate) dim: usize,
+    /// A query sees only keys up to its own position.
+    pub(crate) causal: bool,
 }
 
 /// Queries of one task: 64 rows of scores over 1,024 keys are 256 KB.
@@ -64,8 +66,9 @@ pub(crate) fn attend(
         Some(mean) => mean.tasks(positions),
         None => positions.chunks(CHUNK).map(|_| Probed::default()).collect(),
     };
-    let tasks = mixed.par_chunks_mut(CHUNK * width).zip(q.par_chunks(CHUNK * width)).zip(probed);
-    let run = |scores: &mut Vec<f32>, ((mixed, q), mut probed): ((&mut [f32], &[f32]), Probed<'_>)| {
+    let chunks = q.par_chunks(CHUNK * width).zip(positions.par_chunks(CHUNK));
+    let tasks = mixed.par_chunks_mut(CHUNK * width).zip(chunks).zip(probed);
+    let run = |scores: &mut Vec<f32>, ((mixed, (q, at_rows)), mut probed): Task<'_>| {
         let rows = q.len() / width;
         let scores = &mut scores[..rows * length]; // [rows, length]
         let mut spent = Duration::ZERO;
@@ -75,7 +78,15 @@ pub(crate) fn attend(
             let k_t = Strided { start, row: 1, col: key_width };
             let flat = Strided { start: 0, row: length, col: 1 };
             matmul((rows, length, dim), 1.0 / (dim as f32).sqrt(), (q, at), (k, k_t), (scores, flat));
-            scores.chunks_exact_mut(length).for_each(softmax);
+            if heads.causal {
+                for (row, &position) in scores.chunks_exact_mut(length).zip(at_rows) {
+                    let (seen, unseen) = row.split_at_mut(position + 1);
+                    softmax(seen);
+                    unseen.fill(0.0);
+                }
+            } else {
+                scores.chunks_exact_mut(length).for_each(softmax);
+            }
             let begun = Instant::now();
             probed.add(scores, length, head);
             spent += begun.elapsed();
@@ -92,6 +103,9 @@ pub(crate) fn attend(
     mixed
 }
 
+/// A chunk of what is mixed, its queries and their positions, and the rows of the head mean that it fills.
+type Task<'a> = ((&'a mut [f32], (&'a [f32], &'a [usize])), Probed<'a>);
+
 /// The same with the tensor library's own operations, for devices that [`attend`]'s loops do not reach.
 pub(crate) fn attend_by_ops(
     heads: Heads,
@@ -101,10 +115,15 @@ pub(crate) fn attend_by_ops(
 ) -> Computed<Tensor> {
     let group = heads.queries / heads.keys;
     let part = |t: &Tensor, head: usize| t.i((.., head * heads.dim..(head + 1) * heads.dim))?.contiguous();
+    let unseen = heads.causal.then(|| unseen(positions, k.dim(0)?, q.device())).transpose()?;
     let mut mixed = Vec::with_capacity(heads.queries);
     for head in 0..heads.queries {
         let (k, v) = (part(k, head / group)?, part(v, head / group)?); // [length, dim]
         let scores = (part(q, head)?.matmul(&k.t()?)? * (1.0 / (heads.dim as f64).sqrt()))?;
+        let scores = match &unseen {
+            Some(unseen) => (scores + unseen)?,
+            None => scores,
+        };
         let p = softmax_last_dim(&scores)?; // [positions, length]
         if let Some(mean) = mean.as_deref_mut() {
             let begun = Instant::now();
@@ -117,6 +136,12 @@ pub(crate) fn attend_by_ops(
         mixed.push(p.matmul(&v)?);
     }
     Ok(Tensor::cat(&mixed, D::Minus1)?)
+}
+
+/// What is added to causal scores: −∞ for keys behind the query's position. `[positions, length]`
+fn unseen(positions: &[usize], length: usize, device: &Device) -> Computed<Tensor> {
+    let row = |&position: &usize| (0..length).map(move |key| if key > position { f32::NEG_INFINITY } else { 0.0 });
+    Ok(Tensor::from_iter(positions.iter().flat_map(row), device)?.reshape((positions.len(), length))?)
 }
 
 /// The attention from some positions to some: the mean over heads and layers, or every head by itself.

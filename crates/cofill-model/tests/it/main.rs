@@ -13,6 +13,9 @@ mod forward;
 // Qwen2 and Qwen3 in both directions, against a NumPy forward of its own.
 mod qwen;
 
+// The trained head beside some models.
+mod pair_head;
+
 // Tokenizers and chat templates.
 mod tokenizer;
 

@@ -30,7 +30,7 @@ pub(crate) fn entry() -> Entry {
         Ok(Policy::Commits(Box::new(Demask { tau, theta, order: Vec::new() })))
     };
     Entry::new("demask", "learned influence among the chosen <= tau, c >= theta", build)
-        .params([Param::number("TAU", 0.0, f64::INFINITY).default(0.5), Param::number("THETA", 0.0, 1.0).default(0.0)])
+        .params([Param::number("TAU", 0.0, f64::INFINITY).default(0.3), Param::number("THETA", 0.0, 1.0).default(0.0)])
         .source("Ringel et al. 2026 (DEMASK), in its spirit; the head is ours")
 }
 

@@ -184,7 +184,7 @@ fn the_registry_with_its_defaults() {
         localleap[:ANCHOR[,RELAXED[,RADIUS]]] localleap:0.9,0.75,4\n\
         hierarchy[:TAU[,LOW]] hierarchy:0.9,0.4\n\
         credit[:TAU] credit:0.9\n\
-        demask[:TAU[,THETA]] demask:0.5,0\n\
+        demask[:TAU[,THETA]] demask:0.3,0\n\
         apd[:R[,M]] apd:0.7,100\n";
     let mut got = String::new();
     for entry in Registry::stock().entries() {

@@ -6,7 +6,7 @@
     .venv-train/bin/python tools/train/train.py --family llada models/tiny-llada
     .venv-train/bin/python tools/train/train.py --family llada models/tiny-llada \\
         --resume --steps 4500 --line 0.7 --suffix 0.8 --mix 0.7,0.7,2,0.9,0.8
-    .venv-train/bin/python tools/train/train.py --family causal models/tiny-causal --hidden 96 --mlp 384
+    .venv-train/bin/python tools/train/train.py --family causal models/tiny-causal --hidden 96 --mlp 384 --steps 800
 
 The corpus comes from `cofill mini corpus`, the verdicts on validation answers from `cofill mini check`: tasks are defined once, in
 Rust. Objective: the prompt is kept, every answer token is masked with probability t, and the masked ones are predicted; t is

@@ -29,8 +29,11 @@ macro_rules! folder {
 }
 
 #[cfg(feature = "embedded")]
-const FOLDERS: &[(&str, Files)] =
-    &[folder!("tiny-llada" and "pair_head.safetensors"), folder!("tiny-dream" and "pair_head.safetensors")];
+const FOLDERS: &[(&str, Files)] = &[
+    folder!("tiny-llada" and "pair_head.safetensors"),
+    folder!("tiny-dream" and "pair_head.safetensors"),
+    folder!("tiny-causal"),
+];
 #[cfg(not(feature = "embedded"))]
 const FOLDERS: &[(&str, Files)] = &[];
 

@@ -16,6 +16,9 @@ mod qwen;
 // The trained head beside some models.
 mod pair_head;
 
+// Causal language models beside a diffusion model.
+mod companion;
+
 // Tokenizers and chat templates.
 mod tokenizer;
 

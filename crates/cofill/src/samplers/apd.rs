@@ -36,7 +36,7 @@ pub(crate) fn entry() -> Entry {
         let (ratio, window) = (v.param(0), v.count(1));
         Ok(Policy::Commits(Box::new(Apd { ratio, window, drafts: Vec::new() })))
     };
-    Entry::new("apd", "what an autoregressive companion agrees to, left to right", build)
+    Entry::new("apd", "left to right, as far as a companion agrees", build)
         .params([Param::number("R", 0.0, 1.0).default(0.7), Param::count("M", 1, u32::MAX.into()).default(100.0)])
         .source("Israel et al. 2025 (APD)")
 }

@@ -29,7 +29,7 @@ pub(crate) fn entry() -> Entry {
         let (tau, theta) = (v.param(0), v.param(1));
         Ok(Policy::Commits(Box::new(Demask { tau, theta, order: Vec::new() })))
     };
-    Entry::new("demask", "learned influence among the chosen <= tau, c >= theta", build)
+    Entry::new("demask", "learned influence among the chosen at most tau", build)
         .params([Param::number("TAU", 0.0, f64::INFINITY).default(0.3), Param::number("THETA", 0.0, 1.0).default(0.0)])
         .source("Ringel et al. 2026 (DEMASK), in its spirit; the head is ours")
 }

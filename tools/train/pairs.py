@@ -16,11 +16,14 @@ revealed one at a time in a copy (the surest three and three others), and the la
 afterwards (`--target flip`), or the total variation between before and after (`--target tv`, which is the paper's, with the proposed
 token in the place of its expectation). Loss: binary cross entropy. The log has the AUC of a flip on validation prompts, beside that of
 1 - c_i alone and of attention (last layer, head mean) times 1 - c_s, which is what ADAS discounts by.
+
+`--leave-one-out DIR` asks how much of it is knowledge of the tasks: for every task a head that has never seen it.
 """
 
 import argparse
 import json
 import math
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -44,6 +47,7 @@ def arguments() -> argparse.Namespace:
     p.add_argument("--cofill", default="target/release/cofill")
     p.add_argument("--log", type=Path, help="where lines of JSON go (default: .train/NAME-pairs.jsonl)")
     p.add_argument("--golden", type=Path, help="where to write a state and the head's matrix, for tests")
+    p.add_argument("--leave-one-out", type=Path, help="also trains a head without each task, and puts copies of the model with it here")
     p.add_argument("--target", choices=["flip", "tv"], default="flip")
     p.add_argument("--rank", type=int, default=32)
     p.add_argument("--seed", type=int, default=11, help="of the prompts and of everything drawn")
@@ -207,6 +211,18 @@ def fit(head: PairHead, states: list[State], args: argparse.Namespace, note) -> 
             note(event="loss", epoch=epoch + 1, loss=round(total / len(states), 5))
 
 
+def trained(states: list[State], model: Model, args: argparse.Namespace, note) -> PairHead:
+    head = PairHead(model.s.hidden, args.rank)
+    fit(head, states, args, note)
+    return head.half().float()  # as it is stored
+
+
+def save(head: PairHead, folder: Path) -> None:
+    state = {name: tensor.half().contiguous() for name, tensor in head.state_dict().items()}
+    save_file(state, folder / FILE, metadata={"format": "pt"})
+    (folder / FILE).chmod(0o644)
+
+
 def main() -> None:
     args = arguments()
     torch.set_num_threads(args.threads)
@@ -225,22 +241,25 @@ def main() -> None:
     note(event="start", torch=torch.__version__, **settings)
     data, model = Data(args), load(args.dir)
     train: list[State] = []
+    of_task: dict[str, list[State]] = {}
     for task in TASKS:
         some = interventions(model, data, task, "train", args.prompts, args.states, args.seed)
         flips = torch.cat([s.flip[s.other] for s in some])
         note(event="data", task=task, states=len(some), pairs=len(flips), flips=round(flips.mean().item(), 4))
         train += some
-    head = PairHead(model.s.hidden, args.rank)
-    fit(head, train, args, note)
-    head.half().float()  # as it is stored, from here on
-    names = {"q.weight", "q.bias", "k.weight", "k.bias", "bias"}
-    state = {name: tensor.half().contiguous() for name, tensor in head.state_dict().items()}
-    assert set(state) == names
-    save_file(state, args.dir / FILE, metadata={"format": "pt"})
+        of_task[task] = some
+    head = trained(train, model, args, note)
+    save(head, args.dir)
     golden = []
     for task in TASKS:
         some = interventions(model, data, task, "validation", args.prompts // 4, args.states, args.seed + 1)
         note(event="validation", task=task, **judge(head, model, some))
+        if args.leave_one_out:
+            other = trained([s for t in TASKS if t != task for s in of_task[t]], model, args, note)
+            folder = args.leave_one_out / f"{args.dir.name}-without-{task}"
+            shutil.copytree(args.dir, folder, dirs_exist_ok=True)
+            save(other, folder)
+            note(event="left out", task=task, **judge(other, model, some))
         golden.append(some[len(some) // 2])
     if args.golden:
         args.golden.parent.mkdir(parents=True, exist_ok=True)

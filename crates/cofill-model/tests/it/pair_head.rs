@@ -110,7 +110,7 @@ fn damaged_heads_are_refused_by_file_and_tensor() {
     assert!(load(&shapes(8, 128)).is_ok());
     match load(&shapes(8, 64)).unwrap_err() {
         Error::Shape { name, want, got, .. } => {
-            assert_eq!((&*name, want, got), ("q.weight", vec![8, 128], vec![8, 64]))
+            assert_eq!((&*name, want, got), ("q.weight", vec![8, 128], vec![8, 64]));
         }
         other => panic!("{other}"),
     }

@@ -109,7 +109,7 @@ def last_attention(model: Model, row: list[int]) -> Tensor:
 class State:
     """Masks of one moment of a decode, and what revealing some of them did."""
 
-    def __init__(self, row, masks, surest_first, h, p, after, revealed):
+    def __init__(self, row: list[int], masks: list[int], h: Tensor, p: Tensor, after: list, revealed: list[int]):
         at = {position: i for i, position in enumerate(masks)}
         self.row, self.positions, self.revealed = row, torch.tensor(masks), torch.tensor([at[s] for s in revealed])
         self.h, self.confidence = h[masks], p[masks].max(-1).values
@@ -141,12 +141,12 @@ def interventions(model: Model, data: Data, task: str, split: str, n: int, per_p
                 others = rng.permutation(order[3:])[:3].tolist()
                 revealed = sorted(order[:3] + others)
                 copies = [[best[s] if at == s else t for at, t in enumerate(rows[i])] for s in revealed]
-                asked.append((list(rows[i]), masks, order, h, p, copies, revealed))
+                asked.append((list(rows[i]), masks, h, p, copies, revealed))
             for position in order[: k[i]]:
                 rows[i][position] = best[position]
         after = iter(predict(model, [copy for *_, copies, _ in asked for copy in copies], data))
-        for row, masks, order, h, p, copies, revealed in asked:
-            states.append(State(row, masks, order, h, p, [next(after) for _ in copies], revealed))
+        for row, masks, h, p, copies, revealed in asked:
+            states.append(State(row, masks, h, p, [next(after) for _ in copies], revealed))
     return states
 
 
@@ -264,8 +264,10 @@ def main() -> None:
     if args.golden:
         args.golden.parent.mkdir(parents=True, exist_ok=True)
         with torch.no_grad():
-            matrix = lambda s: head(s.h, s.positions, s.h, s.positions).sigmoid()  # [query x key]
-            cases = [{"task": t, "tokens": s.row, "rows": s.positions.tolist(), "influence": matrix(s).tolist()} for t, s in zip(TASKS, golden)]
+            cases = []
+            for task, s in zip(TASKS, golden):
+                d = head(s.h, s.positions, s.h, s.positions).sigmoid()  # [query x key]
+                cases.append({"task": task, "tokens": s.row, "rows": s.positions.tolist(), "influence": d.tolist()})
         args.golden.write_text("".join(json.dumps(case) + "\n" for case in cases))
     note(event="end", bytes=(args.dir / FILE).stat().st_size)
 

@@ -192,8 +192,8 @@ impl Model {
         let attention = match head {
             Some(head) => {
                 let hidden = pass.hidden.to_rows()?;
-                let of = |source: &usize| &*hidden[rows.binary_search(source).unwrap_or_default()];
-                Some(head.influence(query.rows, &sources.iter().map(of).collect::<Vec<_>>()))
+                let of = |source: &usize| &hidden[rows.binary_search(source).unwrap_or_default()];
+                Some(head.influence(query.rows, &sources.iter().flat_map(of).copied().collect::<Vec<_>>()))
             }
             None => pass.attention.map(|by_key| Attention::from_keys(query.rows.len(), by_key)).transpose()?,
         };

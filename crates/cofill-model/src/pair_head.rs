@@ -11,6 +11,7 @@
 
 use crate::error::{Computed, Error, Result};
 use crate::files;
+use crate::kernels::{Strided, matmul};
 use crate::weights::Shard;
 use cofill::Attention;
 use sha2::{Digest, Sha256};
@@ -96,22 +97,30 @@ impl PairHead {
         Ok(PairHead { rank, q: projection("q")?, k: projection("k")?, bias: numbers("bias", &[1])?[0] })
     }
 
-    /// D among some positions, from what the model's head reads for each. `hidden: [positions][hidden]`
-    pub(crate) fn influence(&self, positions: &[usize], hidden: &[&[f32]]) -> Attention {
-        let turned = |projection: &Projection| -> Vec<Vec<f32>> {
-            let row = |(&position, h): (&usize, &&[f32])| self.rotate(projection.apply(h), position);
-            positions.iter().zip(hidden).map(row).collect() // [positions][rank]
+    /// D among some positions, from what the model's head reads for each. `hidden: [positions x hidden]`
+    pub(crate) fn influence(&self, positions: &[usize], hidden: &[f32]) -> Attention {
+        let n = positions.len();
+        let turned = |projection: &Projection| {
+            let mut rows = projection.apply(n, hidden); // [positions x rank]
+            rows.chunks_exact_mut(self.rank).zip(positions).for_each(|(row, &position)| self.rotate(row, position));
+            rows
         };
         let (q, k) = (turned(&self.q), turned(&self.k));
+        let mut logits = vec![0.0; n * n]; // [query x key], but for the bias
         let scale = 1.0 / (self.rank as f32).sqrt();
-        Attention::from_fn(positions.len(), |query, key| {
-            let logit = dot(&q[query], &k[key]) * scale + self.bias;
-            1.0 / (1.0 + (-f64::from(logit)).exp())
-        })
+        matmul(
+            (n, n, self.rank),
+            scale,
+            (&q, rows_of(self.rank)),
+            (&k, columns_of(self.rank)),
+            (&mut logits, rows_of(n)),
+        );
+        let sigmoid = |logit: f32| 1.0 / (1.0 + (-f64::from(logit)).exp());
+        Attention::from_fn(n, |query, key| sigmoid(logits[query * n + key] + self.bias))
     }
 
     /// Turns the first half of a vector by its position: entries j and j + rank/4 are a pair.
-    fn rotate(&self, mut x: Vec<f32>, position: usize) -> Vec<f32> {
+    fn rotate(&self, x: &mut [f32], position: usize) {
         let (half, pairs) = (self.rank / 2, self.rank / 4);
         for j in 0..pairs {
             let angle = position as f32 * THETA.powf(-2.0 * j as f32 / half as f32);
@@ -119,18 +128,35 @@ impl PairHead {
             x[j] = a * angle.cos() - b * angle.sin();
             x[j + pairs] = b * angle.cos() + a * angle.sin();
         }
-        x
     }
 }
 
 impl Projection {
-    fn apply(&self, h: &[f32]) -> Vec<f32> {
-        self.weight.chunks_exact(h.len()).zip(&self.bias).map(|(row, bias)| dot(row, h) + bias).collect()
+    /// W h + b of every row. `h: [n x hidden]` -> `[n x rank]`
+    fn apply(&self, n: usize, h: &[f32]) -> Vec<f32> {
+        let rank = self.bias.len();
+        let width = self.weight.len() / rank;
+        let mut out = vec![0.0; n * rank];
+        matmul(
+            (n, rank, width),
+            1.0,
+            (h, rows_of(width)),
+            (&self.weight, columns_of(width)),
+            (&mut out, rows_of(rank)),
+        );
+        out.chunks_exact_mut(rank).for_each(|row| row.iter_mut().zip(&self.bias).for_each(|(x, bias)| *x += bias));
+        out
     }
 }
 
-fn dot(a: &[f32], b: &[f32]) -> f32 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
+/// A matrix that lies row by row.
+fn rows_of(width: usize) -> Strided {
+    Strided { start: 0, row: width, col: 1 }
+}
+
+/// The transpose of one that lies row by row.
+fn columns_of(width: usize) -> Strided {
+    Strided { start: 0, row: 1, col: width }
 }
 
 #[cfg(test)]
@@ -146,7 +172,7 @@ mod tests {
     #[test]
     fn what_is_not_rotated_is_a_product() {
         // √4 = 2; queries are 3 h, keys 2 h, so D[i, s] = sigmoid(3 h_i · 2 h_s / 2 + .5).
-        let d = head([0.0, 0.0, 3.0, 0.0], [0.0, 0.0, 2.0, 0.0]).influence(&[5, 90], &[&[1.0], &[-0.5]]);
+        let d = head([0.0, 0.0, 3.0, 0.0], [0.0, 0.0, 2.0, 0.0]).influence(&[5, 90], &[1.0, -0.5]);
         let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
         assert!((d.get(0, 1) - sigmoid(-1.5 + 0.5)).abs() < 1e-6);
         assert!((d.get(1, 1) - sigmoid(0.75 + 0.5)).abs() < 1e-6);
@@ -156,7 +182,7 @@ mod tests {
     fn what_is_rotated_hangs_on_the_distance_alone() {
         // With one frequency, 1: q·k = cos(i − s). At distances 0 and 2 that is 1 and cos 2.
         let head = head([1.0, 0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]);
-        let d = head.influence(&[3, 5, 40, 42], &[&[1.0f32][..]; 4]);
+        let d = head.influence(&[3, 5, 40, 42], &[1.0; 4]);
         let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
         assert!((d.get(0, 1) - sigmoid(2f64.cos() / 2.0 + 0.5)).abs() < 1e-6);
         assert!((d.get(0, 1) - d.get(2, 3)).abs() < 1e-6 && (d.get(0, 1) - d.get(1, 0)).abs() < 1e-6);

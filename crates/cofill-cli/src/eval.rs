@@ -25,7 +25,7 @@ pub(crate) struct Args {
     #[arg(long)]
     task: TaskName,
     #[command(flatten)]
-    run: RunSpec,
+    pub(crate) run: RunSpec,
     #[command(flatten)]
     questions: TaskOptions,
     #[command(flatten)]
@@ -142,6 +142,7 @@ fn report(args: &Args, totals: &Totals) -> Done {
             "standard_error": error,
             "filters": totals.means(),
             "nfe": totals.mean_nfe(),
+            "steps": totals.mean_steps(),
             "tokens_per_forward": totals.per_forward(),
             "seconds": totals.seconds,
             "unjudged": totals.unjudged,
@@ -154,9 +155,14 @@ fn report(args: &Args, totals: &Totals) -> Done {
         let error = error.map(|error| format!(" ± {:.1}", 100.0 * error)).unwrap_or_default();
         format!("{:.1} %{error}", 100.0 * mean)
     };
+    // Only a sampler that looks ahead has fewer steps than forwards.
+    let steps = match totals.steps == totals.nfe {
+        true => String::new(),
+        false => format!(" in {:.2} steps", totals.mean_steps()),
+    };
     writeln!(
         stdout,
-        "{}  {}  {} of {}  nfe {:.2}, {:.2} tokens per forward",
+        "{}  {}  {} of {}  nfe {:.2}{steps}, {:.2} tokens per forward",
         args.task.name(),
         args.run.sampler,
         percent(score, error),

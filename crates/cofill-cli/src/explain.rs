@@ -9,7 +9,7 @@ use crate::show::{Spelling, count, spelling};
 use anstyle::{AnsiColor, Style};
 use cofill::{Canvas, TokenId};
 use cofill_engine::{Engine, RunSpec};
-use cofill_eval::diagnose::explain::{Deferred, Explained, Explanation, explain};
+use cofill_eval::diagnose::explain::{Deferred, Explained, Explanation, Reason, explain};
 use cofill_model::printable;
 use cofill_report::output::{self, Output};
 use std::io::Write;
@@ -26,7 +26,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     canvas: CanvasArgs,
     #[command(flatten)]
-    run: RunSpec,
+    pub(crate) run: RunSpec,
     /// Also write a page for a browser; it needs nothing but itself.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -214,10 +214,10 @@ impl Story<'_> {
         let by = format!("{} `{}`", reason.position, self.piece(reason.token));
         writeln!(
             out,
-            "  {late}deferred{late:#} {position} `{}` (c {confidence:.3}): attends {:.3} to {by} (c {:.3}) and lost \
+            "  {late}deferred{late:#} {position} `{}` (c {confidence:.3}): attends {} {by} (c {:.3}) and lost \
              {lost:.3}{}",
             self.piece(*token),
-            reason.attention,
+            reading(reason),
             reason.confidence,
             match reason.lost < 0.995 * lost {
                 true => format!(", {:.3} of it to {}", reason.lost, reason.position),
@@ -247,5 +247,14 @@ impl Story<'_> {
             writeln!(out, "  instead  {}", names.join(", "))?;
         }
         Ok(())
+    }
+}
+
+/// How a deferred position reads the one it waits for: `.120 to`, or `through 4 and 7 to`.
+fn reading(reason: &Reason) -> String {
+    let through: Vec<String> = reason.through.iter().map(usize::to_string).collect();
+    match through.is_empty() {
+        true => format!("{:.3} to", reason.attention),
+        false => format!("through {} to", through.join(" and ")),
     }
 }

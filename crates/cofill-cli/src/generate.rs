@@ -22,7 +22,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     canvas: CanvasArgs,
     #[command(flatten)]
-    run: RunSpec,
+    pub(crate) run: RunSpec,
     /// Show the canvas being filled (on stderr).
     #[arg(long)]
     show: bool,

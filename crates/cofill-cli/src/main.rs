@@ -3,6 +3,7 @@
 //! stdout is the answer, stderr the rest. Exit codes: 0 it worked, 1 the run failed (or two traces differ, or a model deviates, or data is missing), 2 the request was wrong.
 
 mod bench;
+mod calibrate;
 mod canvas;
 mod data;
 mod diagnose;
@@ -51,6 +52,7 @@ enum Command {
     Trace(trace::Args),
     Explain(Box<explain::Args>),
     Diagnose(Box<diagnose::Args>),
+    Calibrate(calibrate::Args),
     Bench(bench::Args),
     Eval(Box<eval::Args>),
     Sweep(sweep::Args),
@@ -63,16 +65,17 @@ enum Command {
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
-        Command::Generate(args) => generate::run(&args),
+        Command::Generate(mut args) => settled(&mut args.run).and_then(|()| generate::run(&args)),
         Command::Select(args) => select::run(&args),
         Command::Probe(args) => probe::run(&args),
         Command::Models(args) => models::run(&args),
         Command::Samplers(args) => samplers::run(&args),
         Command::Trace(args) => trace::run(&args),
-        Command::Explain(args) => explain::run(&args),
+        Command::Explain(mut args) => settled(&mut args.run).and_then(|()| explain::run(&args)),
         Command::Diagnose(args) => diagnose::run(&args),
+        Command::Calibrate(args) => calibrate::run(&args),
         Command::Bench(args) => bench::run(&args),
-        Command::Eval(args) => eval::run(&args),
+        Command::Eval(mut args) => settled(&mut args.run).and_then(|()| eval::run(&args)),
         Command::Sweep(args) => sweep::run(&args),
         Command::Prompts(args) => prompts::run(&args),
         Command::Score(args) => score::run(&args),
@@ -84,4 +87,9 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(fail) => fail.report(),
     }
+}
+
+/// Fills in the strength of `+paths:auto`, so that whatever is printed or kept has the number.
+fn settled(run: &mut cofill_engine::RunSpec) -> fail::Done<()> {
+    Ok(run.settle()?)
 }

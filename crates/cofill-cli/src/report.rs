@@ -4,9 +4,10 @@ use crate::fail::{Done, Fail, warning_line};
 use crate::output::{ForceArgs, refused};
 use cofill_report::document::markdown::markdown;
 use cofill_report::output;
-use cofill_report::points::{self, Points, files, table};
+use cofill_report::points::{self, Points, Variant, files, table};
 use cofill_report::report::{File, Report};
 use cofill_report::statistics::bootstrap::Bootstrap;
+use cofill_report::statistics::versus::Pairing;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -27,6 +28,10 @@ pub(crate) struct Args {
     /// `fast`, and fast-dllm the sampler of that name. points.csv of --out is such a table.
     #[arg(long, value_name = "CSV")]
     points: Vec<PathBuf>,
+    /// Compare one variant with another over questions, at own points and at base points: `paths:100/adas`, `adas/base`. Several with commas, where
+    /// models have different ones: `paths:200,paths:5/adas`. May be given more than once; also says who is best within a budget.
+    #[arg(long, value_name = "A/B", value_parser = pairing)]
+    versus: Vec<Pairing>,
     /// Write report.md, report.html, report.tex, report.json, points.csv, gains.csv and figures/ to a folder.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -53,7 +58,10 @@ pub(crate) fn run(args: &Args) -> Done {
         return Err(Fail::request("there is no operating point; the tables of --points have no rows"));
     }
     let bootstrap = Bootstrap { resamples: args.resamples as usize, seed: args.seed };
-    let report = Report::new(points, bootstrap);
+    let report = Report::new(points, bootstrap).against(&args.versus);
+    if report.versus.len() < args.versus.len() {
+        warning_line("of some --versus, no model, task and rule has both sides with answers to the same questions");
+    }
     report.warnings.iter().for_each(|warning| warning_line(warning));
     if let Some(folder) = &args.out {
         let files = report.files().map_err(|error| Fail::Run(error.into()))?;
@@ -67,6 +75,18 @@ pub(crate) fn run(args: &Args) -> Done {
         (Some(folder), false) => writeln!(stdout, "{}", folder.join("report.html").display())?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// `paths:100/adas`: variants as `points.csv` writes them.
+fn pairing(text: &str) -> Result<Pairing, String> {
+    let form = "expected A/B, such as paths:100/adas or adas/base";
+    let side = |side: &str| -> Result<Vec<Variant>, String> {
+        let variant =
+            |name: &str| Variant::read(name).ok_or_else(|| format!("`{name}` is no variant of a sampler; {form}"));
+        side.split(',').map(variant).collect()
+    };
+    let (contender, reference) = text.split_once('/').ok_or(form)?;
+    Ok(Pairing { contender: side(contender)?, reference: side(reference)? })
 }
 
 /// Says which command writes what is missing.

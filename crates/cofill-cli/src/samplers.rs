@@ -2,7 +2,7 @@
 
 use crate::fail::Done;
 use cofill::spec::Entry;
-use cofill::{Needs, Registry, Scope};
+use cofill::{DISCOUNT_FORMS, Needs, Registry, Scope};
 use serde_json::{Value, json};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &Args) -> Done {
     for (options, names) in options() {
         writeln!(out, "  {options}\n      {names}")?;
     }
-    writeln!(out, "  +ad[:ALPHA][@layer=first|middle|last|learned|N][@weight=self|mask], default +ad:40")?;
+    DISCOUNT_FORMS.iter().try_for_each(|form| writeln!(out, "  {form}"))?;
     writeln!(out, "      on every sampler with a yes above")?;
     Ok(ExitCode::SUCCESS)
 }

@@ -6,7 +6,7 @@
 use crate::fail::{Done, Fail, error_line, warning_line};
 use cofill::{Attention, SamplerSpec, Snapshot};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, Write};
 use std::process::ExitCode;
@@ -21,12 +21,16 @@ use std::process::ExitCode;
 /// given back. Samplers that look at more than one step are refused.
 ///
 /// Each answer is {"selected":[..],"forced":false,"utility":[..]}, in pick order; a line that cannot be answered gets
-/// {"line":N,"error":".."} and makes the exit code 2. Blank lines are skipped.
+/// {"line":N,"error":".."} and makes the exit code 2. Blank lines are skipped. With --why, an answer also says who was passed over
+/// first, if anybody was: {"deferred":{"position":..,"by":..,"through":[..],"instead":..,"discount":..}}.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The sampler of lines that name none.
     #[arg(short, long, value_name = "SPEC")]
     sampler: Option<SamplerSpec>,
+    /// Also say who was passed over first, because of whom, through which masks.
+    #[arg(long)]
+    why: bool,
 }
 
 /// One line of input.
@@ -54,6 +58,8 @@ struct Answer {
     selected: Vec<usize>,
     forced: bool,
     utility: Vec<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deferred: Option<Value>,
 }
 
 /// The answer to a line that cannot be answered.
@@ -74,7 +80,7 @@ pub(crate) fn run(args: &Args) -> Done {
         if line.trim_ascii().is_empty() {
             continue;
         }
-        let answer = match answer(&line, args.sampler.as_ref(), &mut warned) {
+        let answer = match answer(&line, args, &mut warned) {
             Ok(answer) => answer,
             Err(error) => {
                 bad_lines += 1;
@@ -93,14 +99,14 @@ pub(crate) fn run(args: &Args) -> Done {
     }
 }
 
-fn answer(line: &[u8], default: Option<&SamplerSpec>, warned: &mut BTreeSet<String>) -> anyhow::Result<String> {
+fn answer(line: &[u8], args: &Args, warned: &mut BTreeSet<String>) -> anyhow::Result<String> {
     let step: Step = serde_json::from_slice(line).map_err(|error| not_json(line, &error))?;
     for key in step.unknown.keys().filter(|key| !warned.contains(*key)).cloned().collect::<Vec<_>>() {
         warning_line(&format!("field `{key}` is not known and is ignored"));
         warned.insert(key);
     }
     let named = step.sampler.map(|text| text.parse()).transpose()?;
-    let sampler = named.as_ref().or(default);
+    let sampler = named.as_ref().or(args.sampler.as_ref());
     let sampler = sampler.ok_or_else(|| anyhow::anyhow!("no `sampler` in the line, and no --sampler was given"))?;
 
     let mut snapshot = Snapshot::new(&step.confidence).seed(step.seed.unwrap_or(0)).step(step.step.unwrap_or(0));
@@ -121,7 +127,13 @@ fn answer(line: &[u8], default: Option<&SamplerSpec>, warned: &mut BTreeSet<Stri
     }
     let picks = snapshot.select(sampler)?;
     let utility = picks.iter().map(|pick| pick.utility).collect();
-    let answer = Answer { id: step.id, selected: picks.positions(), forced: picks.forced, utility };
+    let positions = step.candidates.unwrap_or_else(|| (0..step.confidence.len()).collect());
+    let deferred = picks.deferral.filter(|_| args.why).map(|d| {
+        let through: Vec<usize> = picks.through.iter().map(|&slot| positions[slot]).collect();
+        let (position, by, instead) = (positions[d.deferred.0], positions[d.by.0], d.instead.map(|s| positions[s.0]));
+        json!({"position": position, "by": by, "through": through, "instead": instead, "discount": d.discount})
+    });
+    let answer = Answer { id: step.id, selected: picks.positions(), forced: picks.forced, utility, deferred };
     Ok(serde_json::to_string(&answer)?)
 }
 

@@ -132,9 +132,11 @@ impl Show {
     fn redraw(&mut self, err: &mut impl Write, step: &Step) -> std::io::Result<()> {
         let (width, height) = terminal();
         let mut lines = vec![self.status(step)];
-        if let Some(d) = step.deferred {
+        if let Some(d) = &step.deferred {
             let name = |position: usize| format!("{position} `{}`", self.cells[position].text.replace('\n', BREAK));
-            let why = format!("  deferred {} (confidence {:.2}): attends to {}", d.position, d.confidence, name(d.by));
+            let through: String = d.through.iter().map(|&j| format!("{j}, which attends to ")).collect();
+            let (position, confidence) = (d.position, d.confidence);
+            let why = format!("  deferred {position} (confidence {confidence:.2}): attends to {through}{}", name(d.by));
             lines.push(why.chars().take(width - 1).collect());
         } else {
             lines.push(String::new());

@@ -1,10 +1,11 @@
 //! A model one can talk to: what computes, and the text of its tokens.
 
+use crate::calibration;
 use crate::codec::{Codec, Text};
 use crate::options::{Ends, RunOptions};
 use crate::{Error, Result, TOY};
 use cofill::toy::Toy;
-use cofill::{Denoiser, HeadAttention, Prediction, Query, TokenId};
+use cofill::{Denoiser, HeadAttention, Prediction, Query, SamplerSpec, TokenId};
 use cofill_model::{AttentionRow, Checkpoint, Companion, GenerationDefaults, Message, Model};
 use std::collections::HashMap;
 use std::path::Path;
@@ -258,6 +259,15 @@ impl Engine {
     pub fn fingerprint(&self) -> Result<String> {
         let open = self.open_checkpoint().ok_or_else(|| Error::NotACheckpoint { name: self.name.clone() })?;
         Ok(open.checkpoint.fingerprint()?)
+    }
+
+    /// The same sampler with its strength chosen, where that was left to the model (`+paths:auto`).
+    pub fn settle(&self, sampler: &SamplerSpec) -> Result<SamplerSpec> {
+        match self.open_checkpoint() {
+            Some(open) => calibration::settle(sampler, &open.checkpoint),
+            None if calibration::is_open(sampler) => Err(Error::NotCalibrated { name: self.name.clone() }),
+            None => Ok(sampler.clone()),
+        }
     }
 
     /// The checkpoint's own model, for what only weights can answer.

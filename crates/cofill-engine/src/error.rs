@@ -22,6 +22,22 @@ pub enum Error {
         /// As it was named.
         name: String,
     },
+    /// `+paths:auto` of a model that nobody calibrated.
+    #[error(
+        "nobody has chosen how strong `+paths:auto` is for `{name}`; calibrate it (`cofill calibrate`), or write a number in place of `auto`, such as `+paths:100`"
+    )]
+    NotCalibrated {
+        /// The model.
+        name: String,
+    },
+    /// A file of a calibration that cannot be used.
+    #[error("the calibration in `{}` {problem}; calibrate again", .path.display())]
+    BadCalibration {
+        /// Where it is.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// Only checkpoints have weights, tokenizers and fingerprints.
     #[error("`{name}` is no checkpoint and knows none of the tasks")]
     NotACheckpoint {

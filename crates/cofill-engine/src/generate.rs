@@ -122,6 +122,7 @@ impl Engine {
     pub fn prepare(&self, input: &Input, sampler: &SamplerSpec, options: &RunOptions) -> Result<Prepared> {
         options.check()?;
         let Drawn { canvas, question, warnings } = self.draw(input, options)?;
+        let sampler = &self.settle(sampler)?;
         let decode = begin(canvas.clone(), sampler, options, options.proposal(self.ends()))?;
         Ok(Prepared { start: canvas, question, warnings, decode, stops: options.stop.clone() })
     }

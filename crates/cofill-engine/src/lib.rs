@@ -22,8 +22,10 @@
 //! | [`Input`] | what is to be filled: a prompt, a chat, a text with gaps, tokens |
 //! | [`StepEvent`], [`Generation`] | what happens step by step, and what came of it |
 //! | [`Question`] | what the tiny models know: prompts of the mini tasks, judged on the spot |
+//! | [`Calibrated`] | the strength of `+paths:auto` that was chosen for a model, and where it is kept |
 //! | [`provenance()`] | what made a result |
 
+mod calibration;
 mod codec;
 mod engine;
 mod error;
@@ -34,6 +36,7 @@ mod provenance;
 mod question;
 mod reading;
 
+pub use calibration::{Calibrated, cache_file, settle};
 pub use codec::Codec;
 pub use engine::{About, Engine};
 pub use error::{Error, Result};

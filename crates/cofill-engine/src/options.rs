@@ -7,6 +7,7 @@ use cofill::{Error, Proposal, Result, SamplerSpec, Schedule, Style, TokenId};
 use cofill_model::{Device, Dtype, LoadOptions};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::path::Path;
 
 /// The sampler that is meant when none is named, whatever the command.
 pub const DEFAULT_SAMPLER: &str = "topk:2+ad";
@@ -98,6 +99,14 @@ impl RunSpec {
     /// A model and a sampler with the defaults of everything else.
     pub fn new(model: impl Into<String>, sampler: SamplerSpec) -> RunSpec {
         RunSpec { model: model.into(), sampler, options: RunOptions::default() }
+    }
+
+    /// Fills in the strength of `+paths:auto` for the model, of which no weight is loaded.
+    pub fn settle(&mut self) -> crate::Result<()> {
+        if crate::calibration::is_open(&self.sampler) {
+            self.sampler = crate::calibration::settle_by_name(&self.sampler, Path::new(&self.model))?;
+        }
+        Ok(())
     }
 }
 

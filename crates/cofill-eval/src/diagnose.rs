@@ -6,15 +6,18 @@
 //! | section 4 and appendix B, the intervention | [`state`] makes the states, [`intervention`] summarises them |
 //! | appendix B, "Delayed-token stability" | [`deferral`], on the same states |
 //! | appendix F, synthetic predicates | [`construction`] draws them, [`predicates`] measures |
+//! | does influence along paths foretell more than attention | [`flips`], on the same states |
 //! | what ADAS did to one prompt | [`explain`] |
 //! | which layer or head is the best signal | [`heads`], of either kind of measurement |
 //!
 //! Everything works on a `dyn Denoiser`: on the closed-form toy, where the true dependence is known, the answer is
 //! known too. A measurement is plain data; tables, figures and files are made from it as a document, which [`folder`] keeps.
 
+pub mod calibrate;
 pub mod construction;
 pub mod deferral;
 pub mod explain;
+pub mod flips;
 pub mod folder;
 pub mod heads;
 pub mod intervention;

@@ -307,6 +307,7 @@ impl Evaluation {
     pub fn open(spec: &EvalSpec) -> Result<Evaluation, Error> {
         let task = OpenTask::open(spec)?;
         let checkpoint = Engine::checkpoint_at(&spec.place())?;
+        let spec = &EvalSpec { sampler: cofill_engine::settle(&spec.sampler, &checkpoint)?, ..spec.clone() };
         let run = ResolvedRun::new(spec, &task, &About::checkpoint(&checkpoint)?)?;
         let engine = Engine::of_checkpoint(checkpoint, &run.settings.options)?;
         let (docs, batch) = (task.docs(spec), batch(&engine, spec.questions.batch));

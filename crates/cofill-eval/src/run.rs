@@ -192,6 +192,7 @@ impl Run<'_> {
             filters: results::filters(&scored),
             nfe: decode.nfe(),
             companion_nfe: decode.companion_nfe(),
+            steps: (decode.steps() < decode.nfe()).then(|| decode.steps()),
             seconds: *seconds,
         })
     }

@@ -4,7 +4,7 @@
 //! Nothing of that is taken. Only a section of our own counts:
 //!
 //! ```json
-//! {"cofill": {"tasks": "mini", "length": 64}}
+//! {"cofill": {"tasks": "mini", "length": 64, "paths_alpha": 25}}
 //! ```
 //!
 //! A GGUF file has the section as the text of one key. The file is as untrusted as every other of a checkpoint: what the section may
@@ -28,8 +28,11 @@ const MOST_SECTION: usize = 4096;
 /// Bytes of a text in the section: the name of a family of tasks.
 const MOST_BYTES: usize = 256;
 
+/// The largest strength of a discount that the sampler language knows.
+const MOST_ALPHA: f64 = 1e9;
+
 /// What a checkpoint says about how to ask it. Everything may be absent, and mostly is.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct GenerationDefaults {
     /// The family of tasks that it was made for; `mini` for the tiny models, whose answers have a length for each task.
@@ -38,6 +41,9 @@ pub struct GenerationDefaults {
     /// How many tokens to generate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub length: Option<usize>,
+    /// The strength of `+paths:auto`, as `cofill calibrate` chose it for this model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paths_alpha: Option<f64>,
 }
 
 impl GenerationDefaults {
@@ -92,11 +98,15 @@ impl Section<'_> {
             match key.as_str() {
                 "tasks" => defaults.tasks = Some(self.text("tasks", value)?),
                 "length" => defaults.length = Some(self.count("length", &value)?),
+                "paths_alpha" => defaults.paths_alpha = Some(self.strength("paths_alpha", &value)?),
                 _ => {
                     let key: String = key.chars().take(64).collect();
                     return Err(malformed(
                         self.path,
-                        format!("`{}` has the key `{key}`, but may have only tasks and length; take it out", self.name),
+                        format!(
+                            "`{}` has the key `{key}`, but may have only tasks, length and paths_alpha; take it out",
+                            self.name
+                        ),
                     ));
                 }
             }
@@ -114,6 +124,11 @@ impl Section<'_> {
     fn count(&self, key: &str, value: &Value) -> Result<usize> {
         let count = value.as_u64().filter(|n| (1..=MOST).contains(n));
         count.map(|n| n as usize).ok_or_else(|| self.wrong(key, &format!("a whole number from 1 to {MOST}")))
+    }
+
+    fn strength(&self, key: &str, value: &Value) -> Result<f64> {
+        let alpha = value.as_f64().filter(|alpha| (0.0..=MOST_ALPHA).contains(alpha));
+        alpha.ok_or_else(|| self.wrong(key, &format!("a number from 0 to {MOST_ALPHA}")))
     }
 
     fn wrong(&self, key: &str, want: &str) -> Error {

@@ -1,12 +1,13 @@
 //! A report: operating points compared, summed up, and printed in every form that a paper or a page needs.
 //!
 //! [`Report::new`] computes, with [`ablation`]; everything else below prints and computes nothing: [`tables`] says which tables there
-//! are, [`latex`] has the paper's layout, [`figures`] its figures. The JSON form is the report itself.
+//! are (`versus_tables` those of [`Report::against`]), [`latex`] has the paper's layout, [`figures`] its figures. The JSON form is the report itself.
 
 pub mod ablation;
 pub mod figures;
 pub mod latex;
 pub mod tables;
+mod versus_tables;
 
 use crate::document::{Document, DrawnFigure, html, markdown};
 use crate::plot;
@@ -14,9 +15,11 @@ use crate::points::table::comma_separated;
 use crate::points::{Key, OperatingPoint, Points, Rule, Variant, table};
 use crate::statistics::aup::aup;
 use crate::statistics::bootstrap::Bootstrap;
+use crate::statistics::budget::{Family, budgets};
 use crate::statistics::matched::{Gain, LOW_NFE, Matched, Summary, matched};
 use crate::statistics::paired::{Paired, paired};
 use crate::statistics::pareto::front;
+use crate::statistics::versus::{Pairing, Versus, versus};
 use ablation::{Ablation, ablations};
 use serde::Serialize;
 
@@ -40,6 +43,12 @@ pub struct Report {
     pub aup: Vec<Area>,
     /// What nobody beats, by model and task.
     pub pareto: Vec<Front>,
+    /// One variant against another, question by question; only where somebody asked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub versus: Vec<Versus>,
+    /// Who is best within a budget of forwards; only with [`Report::against`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub budgets: Vec<Family>,
     /// What a reader must know about the points.
     pub warnings: Vec<String>,
 }
@@ -139,9 +148,19 @@ impl Report {
             ablations: ablations(&points),
             aup: areas(&points),
             pareto: fronts(&points),
+            versus: Vec::new(),
+            budgets: Vec::new(),
             warnings: warnings(&points),
             points,
         }
+    }
+
+    /// With these pairings compared over questions, and every family at its best within a budget.
+    pub fn against(mut self, pairings: &[Pairing]) -> Report {
+        let bootstrap = self.bootstrap;
+        self.versus = pairings.iter().filter_map(|pairing| versus(&self.points, pairing, bootstrap)).collect();
+        self.budgets = if pairings.is_empty() { Vec::new() } else { budgets(&self.points) };
+        self
     }
 
     /// Without discount, and with the one that figures and detailed tables show: the paper's, or else the first there is.

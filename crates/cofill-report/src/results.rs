@@ -51,6 +51,9 @@ pub struct Record {
     /// How many of them were the companion's, for samplers that ask one.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub companion_nfe: usize,
+    /// Steps that were made, where a sampler that looks ahead made fewer than forwards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps: Option<usize>,
     /// Positions that were filled.
     pub filled: usize,
     /// How many of them come before the end of text: what a reader gets. Older files do not say.
@@ -246,6 +249,8 @@ pub struct Totals {
     pub tally: Tally,
     /// Forwards that were made.
     pub nfe: usize,
+    /// Steps that were made: as many as forwards, unless a sampler looked ahead.
+    pub steps: usize,
     /// Positions that were filled.
     pub filled: usize,
     /// Seconds of decoding, over all records.
@@ -260,6 +265,7 @@ impl Totals {
     pub fn add(&mut self, record: &Record) {
         self.n += 1;
         self.nfe += record.nfe;
+        self.steps += record.steps.unwrap_or(record.nfe);
         self.filled += record.filled;
         self.seconds += record.seconds;
         self.unjudged += usize::from(record.judge_failure().is_some());
@@ -284,6 +290,11 @@ impl Totals {
     /// Forwards of a question, on average.
     pub fn mean_nfe(&self) -> f64 {
         self.nfe as f64 / self.n.max(1) as f64
+    }
+
+    /// Steps of a question, on average.
+    pub fn mean_steps(&self) -> f64 {
+        self.steps as f64 / self.n.max(1) as f64
     }
 
     /// Positions filled by a forward, on average.

@@ -12,7 +12,7 @@ fn select(c: &mut Criterion) {
         for chosen in CHOSEN.into_iter().filter(|&chosen| chosen <= masked) {
             for (rule, spec) in samplers(chosen) {
                 let mut policy: Policy = spec.build().expect("a valid sampler");
-                let mut group = c.benchmark_group(format!("select/{rule}+ad"));
+                let mut group = c.benchmark_group(format!("select/{rule}"));
                 group.throughput(Throughput::Elements((masked * chosen) as u64));
                 let id = BenchmarkId::from_parameter(format!("M{masked}/S{chosen}"));
                 let needs = policy.needs();

@@ -130,7 +130,7 @@ impl DecodeBuilder {
             cap,
             nfe: 0,
             step: 0,
-            block: Block { index: 0, step: 0, end: 0 },
+            block: Block { index: 0, step: 0, start: 0, end: 0 },
             candidates: Vec::new(),
             rows: Vec::new(),
             asked: None,
@@ -178,7 +178,8 @@ impl Decode {
         if index != self.block.index {
             self.block.step = 0;
         }
-        (self.block.index, self.block.end) = (index, end);
+        let start = self.schedule.start(&self.canvas, index);
+        (self.block.index, self.block.start, self.block.end) = (index, start, end);
         self.candidates.extend(self.canvas.masked().take_while(|&i| i < end));
         match self.needs.scope {
             Scope::Candidates => self.rows.extend_from_slice(&self.candidates),
@@ -327,8 +328,9 @@ impl Decode {
             deferred: picks.deferral.map(|d| Deferred {
                 position: position(d.deferred),
                 confidence: self.base[d.deferred.0].confidence,
-                instead: position(d.instead),
+                instead: d.instead.map(position),
                 by: position(d.by),
+                through: picks.through.iter().map(|&slot| position(Slot(slot))).collect(),
                 discount: d.discount,
                 waits: !picks.contains(d.deferred),
             }),
@@ -361,6 +363,11 @@ impl Decode {
     /// How many of them were the companion's.
     pub fn companion_nfe(&self) -> usize {
         self.companion_nfe
+    }
+
+    /// Steps completed so far: as many as forwards, unless the sampler looks ahead.
+    pub fn steps(&self) -> usize {
+        self.step
     }
 }
 

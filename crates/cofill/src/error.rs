@@ -72,8 +72,18 @@ pub enum Error {
         /// The samplers that take `+ad`.
         accepted: String,
     },
-    /// Something follows `+` that is not `ad`.
-    #[error("unknown suffix `+{suffix}`; the only one is `+ad[:ALPHA][@layer=..][@weight=..]`")]
+    /// The strength of a discount is still to be chosen.
+    #[error(
+        "the strength of `+{discount}` has not been chosen for this model; calibrate it first, or write a number in place of `auto`"
+    )]
+    NoStrength {
+        /// The discount as it is written.
+        discount: String,
+    },
+    /// Something follows `+` that is no discount.
+    #[error(
+        "unknown suffix `+{suffix}`; there are `+ad[:ALPHA][@layer=..][@weight=..][@paths][@doubt][@veto]` and `+paths[:ALPHA]`"
+    )]
     UnknownSuffix {
         /// The text behind the plus.
         suffix: String,

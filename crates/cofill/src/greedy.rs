@@ -17,11 +17,18 @@
 //!   does, and a rule that admits one candidate must not force another.
 //! - If it admits none, the best candidate is committed all the same, and the step is marked *forced*.
 //!
+//! A discount may come with a *veto* (`@veto`, not in the paper): then the step also ends when the best candidate has lost more than its
+//! confidence, c_i − Σ_{s∈S} loss < 0. By confidence that is u(i | S) < 0, where the paper's own ordered utility would stop growing. The
+//! first candidate has lost nothing, so a step still commits somebody, and the last step of a fixed budget has no veto.
+//!
 //! Candidates without any confidence (c = 0: an end of text under LLaDA's `confidence_eos_eot_inf`) come after all others, whatever
 //! the ranking. Margin and entropy of such a row speak of other tokens than the proposed one, and a discount may take others below 0.
 
 pub mod adas;
+pub mod control;
 pub mod fast_dllm;
+pub mod paths;
+pub mod profile;
 pub mod quota;
 pub mod ranking;
 pub mod rule;
@@ -58,6 +65,7 @@ impl Greedy {
         rule: Box<dyn StoppingRule>,
     ) -> Result<Greedy> {
         let Some(discount) = discount else { return Greedy::new(base, rule) };
+        let discount = discount.settled()?;
         // The discount would otherwise silently replace the base ranking's layer.
         if let Some(layers) = base.needs().attention.filter(|layers| *layers != discount.layers) {
             return Err(Error::TwoAttentionSources(layers.to_string(), discount.layers.to_string()));
@@ -109,24 +117,36 @@ impl Sampler for Greedy {
             }
         }
 
+        let vetoes = self.ranking.vetoes() && !self.rule.is_last();
         let mut set = Tally::empty(view.len());
         let mut discounted = false;
         while let Some(i) = best {
             let enlarged = set.with(view.stats(Slot(i)));
             let admitted = self.rule.admits(&enlarged);
+            let lost = self.scores[i] - self.utility[i];
+            let vetoed = vetoes && discounted && view.confidence(Slot(i)) - lost < 0.0;
             if discounted && picks.deferral.is_none() {
                 let leader = argmax(&self.scores).expect("i itself is left");
+                let instead = Slot(i);
                 // If the rule refuses the leader as well, the step ends either way, and nothing was deferred.
-                if leader != i && (admitted || self.rule.admits(&set.with(view.stats(Slot(leader))))) {
-                    picks.deferral = Some(self.deferral(view, picks, leader, i));
+                let passed_over = match vetoed {
+                    true => self.rule.admits(&set.with(view.stats(Slot(leader)))),
+                    false => leader != i && (admitted || self.rule.admits(&set.with(view.stats(Slot(leader))))),
+                };
+                if passed_over {
+                    self.tell(view, picks, Slot(leader), (!vetoed).then_some(instead));
                 }
             }
-            if !admitted {
+            if !admitted || vetoed {
                 break;
             }
             picks.add(Pick { utility: self.utility[i], ..Pick::of(view, Slot(i), self.scores[i]) });
             set = enlarged;
+            if self.rule.is_full(&set) {
+                break;
+            }
             self.take_out(i);
+            self.ranking.choose(view, Slot(i));
             let discount = self.ranking.discount(view, Slot(i));
             if let Some(d) = discount.filter(|d| d.toward.len() != view.len()) {
                 let problem = format!("a discount of {} entries for {} candidates", d.toward.len(), view.len());
@@ -190,12 +210,13 @@ impl Greedy {
         argmax(&self.utility)
     }
 
-    /// Why `instead` goes before `deferred`: the chosen position that discounted `deferred` most.
-    fn deferral(&self, view: &StepView<'_>, chosen: &Picks, deferred: usize, instead: usize) -> Deferral {
-        let loss = |s: Slot| self.ranking.discount(view, s).map_or(0.0, |d| d.weight * d.toward[deferred]);
-        let by = chosen.iter().map(|pick| pick.slot).reduce(|by, s| if loss(s) > loss(by) { s } else { by });
+    /// Writes down who was passed over, for whom, and because of which chosen position: the one that took most.
+    fn tell(&mut self, view: &StepView<'_>, picks: &mut Picks, deferred: Slot, instead: Option<Slot>) {
+        let loss = |s: Slot| self.ranking.discount(view, s).map_or(0.0, |d| d.weight * d.toward[deferred.0]);
+        let by = picks.iter().map(|pick| pick.slot).reduce(|by, s| if loss(s) > loss(by) { s } else { by });
         let by = by.expect("nobody is deferred before somebody is chosen");
-        Deferral { deferred: Slot(deferred), instead: Slot(instead), by, discount: loss(by) }
+        picks.deferral = Some(Deferral { deferred, instead, by, discount: loss(by) });
+        self.ranking.between(view, deferred, by, &mut picks.through);
     }
 }
 

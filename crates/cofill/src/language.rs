@@ -1,7 +1,8 @@
 //! The sampler language: one text names the same sampler on the command line, in recipes, results and plots.
 //!
 //! ```text
-//! name [":" number {"," number}] {"@" word ["=" number]} ["+ad" [":" alpha] ["@layer=" layer] ["@weight=" weight]]
+//! name [":" number {"," number}] {"@" word ["=" number]} ["+" discount]
+//! discount = ("ad" | "paths") [":" (number | "auto")] ["@layer=" layer] ["@weight=" weight] ["@paths"] ["@doubt"] ["@veto"] ["@source=" control]
 //! ```
 //!
 //! Four types, from the text to the sampler:
@@ -18,6 +19,7 @@ mod param;
 mod registry;
 pub mod spec;
 
+pub use discount::DISCOUNT_FORMS;
 pub use form::{FormOption, SamplerForm};
 pub use registry::Registry;
 pub use spec::SamplerSpec;

@@ -13,7 +13,7 @@
 //! | token-wise utility c | [`ranking::Confidence`], and [`ranking`] for the others |
 //! | attention-discounted utility u(i given S, A) | [`adas`] |
 //! | Adm: Top-k, EB-Sampler | [`rule`] |
-//! | Adm: Fast-dLLM | [`fast_dllm`] |
+//! | Adm: Fast-dLLM | [`fast_dllm`], [`profile`] |
 //! | joint dependence error | [`toy::Toy::multi_information`] |
 //!
 //! Samplers that are no ranking with a rule are in `samplers/`: `klass.rs`, `dapd.rs`, `dawn.rs`, `punt.rs` and so on. All have one text form
@@ -81,7 +81,7 @@ pub use forward::{
     Attention, Block, Denoiser, Distributions, HeadAttention, Job, Layers, Needs, Prediction, Proposal, Query, Row,
     RowStats, Rows, Scope, Slot, StepView, Style, ask,
 };
-pub use greedy::{Greedy, Ranking, StoppingRule, adas, fast_dllm, quota, ranking, rule};
-pub use language::{FormOption, Registry, SamplerForm, SamplerSpec, spec};
+pub use greedy::{Greedy, Ranking, StoppingRule, adas, control, fast_dllm, paths, profile, quota, ranking, rule};
+pub use language::{DISCOUNT_FORMS, FormOption, Registry, SamplerForm, SamplerSpec, spec};
 pub use sampler::{Deferral, Pick, Picks, Policy, RemaskingSampler, Revision, Sampler, Verdict};
 pub use trace::{Step, Trace};

@@ -15,6 +15,8 @@ pub(crate) enum Purpose {
     Order = 2,
     /// A sampler's own coin.
     Coin = 3,
+    /// The order of a row of attention, where a control shuffles it.
+    Control = 4,
 }
 
 /// An endless stream of uniform numbers in (0, 1).

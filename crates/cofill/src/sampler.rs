@@ -171,8 +171,8 @@ impl Pick {
 pub struct Deferral {
     /// The candidate that was passed over.
     pub deferred: Slot,
-    /// The candidate that was tried in its place; picked, unless the rule refused it.
-    pub instead: Slot,
+    /// The candidate that was tried in its place; picked, unless the rule refused it. Nobody, when a veto ended the step.
+    pub instead: Option<Slot>,
     /// The chosen position that discounted it most.
     pub by: Slot,
     /// How much of its score that position took.
@@ -187,6 +187,8 @@ pub struct Picks {
     pub forced: bool,
     /// What the discount changed first, if it changed anything.
     pub deferral: Option<Deferral>,
+    /// The slots through which the deferred candidate depends on the one it waits for, in order; none if it does so directly.
+    pub through: Vec<usize>,
 }
 
 impl Picks {
@@ -224,6 +226,7 @@ impl Picks {
         self.picks.clear();
         self.forced = false;
         self.deferral = None;
+        self.through.clear();
     }
 }
 

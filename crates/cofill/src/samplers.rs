@@ -4,6 +4,7 @@
 //! bring an `entry` from their file.
 
 mod apd;
+mod clad;
 mod credit;
 mod dapd;
 mod dawn;
@@ -12,14 +13,17 @@ mod dos;
 mod dus;
 mod hierarchy;
 mod klass;
+mod less;
 mod localleap;
 mod lookum;
+mod oracle;
 mod origin;
 mod p2;
 mod punt;
 
 use crate::adas::AttentionDiscount;
 use crate::fast_dllm::{FactorForm, FastDllm};
+use crate::profile::{ConfidenceProfile, DEFAULT_FACTOR, ProfileForm};
 use crate::quota::{CarriedThreshold, Quota, QuotaSchedule};
 use crate::ranking::{Confidence, Margin, NegEntropy, Perturbed, Random};
 use crate::rule::{Bound, EntropyBound, Threshold, TopK};
@@ -33,6 +37,7 @@ pub(crate) fn entries() -> Vec<Entry> {
     let tau = || Param::number("TAU", 0.0, 1.0);
     let gamma = || Param::number("GAMMA", 0.0, f64::INFINITY);
     let fast = |form| move |v: &Values| FastDllm { factor: v.param(0), form };
+    let profile = |form| move |v: &Values| ConfidenceProfile { factor: v.param(0), form };
     let eb = |bound| move |v: &Values| EntropyBound { gamma: v.param(0), bound };
     vec![
         greedy("topk", "the k best", [k()], "ADAS paper", |v| TopK { k: v.count(0) }),
@@ -52,6 +57,14 @@ pub(crate) fn entries() -> Vec<Entry> {
             "Fast-dLLM's code, dInfer, DAWN",
             fast(FactorForm::Upstream),
         ),
+        greedy(
+            "fast-profile",
+            "sum (1 - c) + (1 - min c) < f",
+            [f().default(DEFAULT_FACTOR)],
+            "Kasa et al. 2026 (Fast-dLLM++), f = 1 - delta",
+            profile(ProfileForm::Published),
+        ),
+        greedy("fast-sum", "sum (1 - c) < f", [f()], "as fast-profile, with n as in fast", profile(ProfileForm::Sum)),
         greedy("threshold", "c >= tau", [tau()], "Wu et al. 2025 (Fast-dLLM)", |v| Threshold { tau: v.param(0) }),
         greedy("eb", "sum H - max H < gamma", [gamma()], "ADAS paper, its EB rule", eb(Bound::Strict)),
         greedy(
@@ -73,8 +86,10 @@ pub(crate) fn entries() -> Vec<Entry> {
             |v| CarriedThreshold::new(v.param(0), v.count(1)),
         ),
         klass::entry(),
+        less::entry(),
         dapd::entry(),
         dawn::entry(),
+        clad::entry(),
         punt::entry(),
         dus::entry(),
         p2::entry(),
@@ -82,6 +97,7 @@ pub(crate) fn entries() -> Vec<Entry> {
         localleap::entry(),
         hierarchy::entry(),
         credit::entry(),
+        oracle::entry(),
         demask::entry(),
         apd::entry(),
     ]

@@ -63,18 +63,22 @@ pub struct Commit {
 }
 
 /// The first candidate, in the order of undiscounted scores, that was passed over.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Deferred {
     /// The position that was passed over.
     pub position: usize,
     /// Its confidence when it was passed over.
     pub confidence: f64,
-    /// The position that was tried in its place; picked, unless the rule refused it.
-    pub instead: usize,
+    /// The position that was tried in its place; picked, unless the rule refused it. Nobody, when a veto ended the step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instead: Option<usize>,
     /// The chosen position that discounted it most.
     pub by: usize,
-    /// How much of its score that position took.
+    /// The masks through which it depends most on `by`, in order; none if it attends to it directly. Only discounts along paths say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub through: Vec<usize>,
+    /// How much of its score `by` took.
     pub discount: f64,
     /// It was not picked later in the step either.
     pub waits: bool,
@@ -224,8 +228,9 @@ impl Step {
         if self.n_masked != canvas.n_masked() {
             return Err(format!("`n_masked` is {}, but {} masks are left", self.n_masked, canvas.n_masked()));
         }
-        let named = self.deferred.iter().flat_map(|d| [d.position, d.instead, d.by]);
-        match named.into_iter().find(|&position| position >= canvas.tokens().len()) {
+        let deferred = self.deferred.iter();
+        let mut named = deferred.flat_map(|d| [d.position, d.by].into_iter().chain(d.instead).chain(d.through.clone()));
+        match named.find(|&position| position >= canvas.tokens().len()) {
             Some(position) => Err(format!("position {position} is not on the canvas")),
             None => Ok(()),
         }

@@ -130,7 +130,7 @@ fn why(a: &Step, b: &Step) -> Why {
     for (rank, (x, y)) in a.commits.iter().zip(&b.commits).enumerate() {
         if x.position != y.position {
             let by = |trace, step: &Step, other: &Commit| {
-                let deferred = step.deferred.filter(|d| d.position == other.position)?;
+                let deferred = step.deferred.clone().filter(|d| d.position == other.position)?;
                 Some(Why::Deferred { trace, deferred })
             };
             let ranked = Why::Ranking { rank, picks: (*x, *y) };
@@ -141,7 +141,7 @@ fn why(a: &Step, b: &Step) -> Why {
     let (longer, step, shorter, other) = if a.commits.len() > shared { ('A', a, 'B', b) } else { ('B', b, 'A', a) };
     let Some(&next) = step.commits.get(shared) else { return Why::Remasked };
     // The shorter may have stopped at another candidate: then it is the ranking that differs, not the rule.
-    match other.deferred.filter(|d| d.position == next.position) {
+    match other.deferred.clone().filter(|d| d.position == next.position) {
         Some(deferred) => Why::Deferred { trace: shorter, deferred },
         None => Why::Rule { longer, shared, next },
     }
@@ -174,11 +174,18 @@ impl fmt::Display for Why {
             Why::Token { position, tokens: (a, b) } => {
                 write!(f, "the proposals differ: position {position} gets token {a} in A, {b} in B")
             }
-            Why::Deferred { trace, deferred: d } => write!(
-                f,
-                "{trace} deferred position {} (confidence {:.3}): it attends to {}, just chosen and unsure, and lost {:.3}; {} was tried instead",
-                d.position, d.confidence, d.by, d.discount, d.instead
-            ),
+            Why::Deferred { trace, deferred: d } => {
+                let through: String = d.through.iter().map(|j| format!("{j}, which attends to ")).collect();
+                write!(
+                    f,
+                    "{trace} deferred position {} (confidence {:.3}): it attends to {through}{}, just chosen and unsure, and lost {:.3}; ",
+                    d.position, d.confidence, d.by, d.discount
+                )?;
+                match d.instead {
+                    Some(instead) => write!(f, "{instead} was tried instead"),
+                    None => f.write_str("that is more than its confidence, and the step ended"),
+                }
+            }
             Why::Ranking { rank, picks: (a, b) } => write!(
                 f,
                 "the rankings differ at pick {rank}: A took {} (utility {:.4}), B took {} (utility {:.4})",

@@ -1,6 +1,6 @@
 //! `cofill bench forward`: one decode step of a model of given size, and where its time goes.
 
-use super::step::{SizeArgs, Split, discounted, ms, step};
+use super::step::{SizeArgs, Split, ms, step, with_and_without};
 use super::{binary_mb, forget_peak, peak_rss_mb as peak};
 use crate::fail::{Done, Fail};
 use cofill::{SamplerSpec, TokenId};
@@ -51,7 +51,7 @@ struct Answer {
 }
 
 pub(crate) fn run(args: &Args) -> Done {
-    let discounted = discounted(&args.sampler)?;
+    let (base, discounted) = with_and_without(&args.sampler)?;
     let mut model = args.size.random()?;
     let weights_mb = model.transformer().bytes() as f64 / 1e6;
     let canvas = args.size.canvas(&model)?;
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args) -> Done {
     let (mut with, mut without, mut plain, mut peak_rss_mb) = (None, None, None, None);
     for _ in 0..args.rounds {
         forget_peak();
-        keep_best(&mut without, step(&mut model, &canvas, args.sampler.build()?)?.0);
+        keep_best(&mut without, step(&mut model, &canvas, base.build()?)?.0);
         keep_best(&mut with, step(&mut model, &canvas, discounted.build()?)?.0);
         peak_rss_mb = peak().map(|mb| mb.max(peak_rss_mb.unwrap_or(0.0)));
         if args.plain {
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &Args) -> Done {
     let mut out = std::io::stdout().lock();
     match args.json {
         true => writeln!(out, "{}", serde_json::to_string(&answer)?)?,
-        false => print(&mut out, args, &discounted, &answer)?,
+        false => print(&mut out, args, (&base, &discounted), &answer)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -116,13 +116,18 @@ fn flops(args: &Args) -> f64 {
     2.0 * ((layers - 1) as f64 * block(n) + block(m) + m * d * vocab as f64)
 }
 
-fn print(out: &mut impl Write, args: &Args, discounted: &SamplerSpec, answer: &Answer) -> Done<()> {
+fn print(
+    out: &mut impl Write,
+    args: &Args,
+    (base, discounted): (&SamplerSpec, &SamplerSpec),
+    answer: &Answer,
+) -> Done<()> {
     let (dtype, rounds) = (args.size.precision(), args.rounds);
     writeln!(out, "{}", args.size)?;
     writeln!(out, "{dtype}, {} threads, fastest of {rounds}; milliseconds", answer.threads)?;
     writeln!(out)?;
     writeln!(out, "{:<16}{:>9}{:>9}{:>9}{:>9}{:>9}{:>10}", "", "body", "final", "head", "probe", "select", "total")?;
-    for (name, s) in [(args.sampler.to_string(), answer.without_ad), (discounted.to_string(), answer.step)] {
+    for (name, s) in [(base.to_string(), answer.without_ad), (discounted.to_string(), answer.step)] {
         let [body, last, head] = [s.body_ms, s.final_layer_ms, s.head_ms];
         let [probe, select, total] = [s.probe_ms, s.select_ms, s.total_ms];
         writeln!(out, "{name:<16}{body:>9.1}{last:>9.1}{head:>9.1}{probe:>9.2}{select:>9.3}{total:>10.1}")?;

@@ -5,7 +5,7 @@
 //! same canvas, one right after the other, in alternating order. Equal NFE holds by construction, for every rule. The
 //! ratio of a pair is free of drift; the median of the ratios is free of whoever disturbed a few of them.
 
-use super::step::{SizeArgs, Split, discounted, step};
+use super::step::{SizeArgs, Split, step, with_and_without};
 use crate::fail::{Done, Fail};
 use crate::progress::Progress;
 use cofill::{Canvas, SamplerSpec};
@@ -30,7 +30,7 @@ pub(crate) struct Args {
     model: Option<String>,
     #[command(flatten)]
     size: SizeArgs,
-    /// The sampler; it is measured as it is and with `+ad`.
+    /// The sampler; it is measured without its discount and with it, or with `+ad` where it has none.
     #[arg(short, long, value_name = "SPEC", default_value = "topk:8")]
     sampler: SamplerSpec,
     /// Pairs of steps.
@@ -73,10 +73,10 @@ struct Pair {
 }
 
 pub(crate) fn run(args: &Args) -> Done {
-    let discounted = discounted(&args.sampler)?;
+    let (plain, discounted) = with_and_without(&args.sampler)?;
     let (mut model, name) = load(args)?;
     let start = args.size.canvas(&model)?;
-    let pairs = measure(args, &mut model, &start, &discounted)?;
+    let pairs = measure(args, &mut model, &start, (&plain, &discounted))?;
     let of = |number: fn(&Pair) -> f64| -> Vec<f64> { pairs.iter().map(number).collect() };
     let ratios = of(|pair| pair.with.total_ms / pair.without.total_ms);
     let bootstrap = Bootstrap { seed: args.seed, ..Bootstrap::default() };
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &Args) -> Done {
         with_ms: median(of(|pair| pair.with.total_ms).into_iter()),
         without_ms: median(of(|pair| pair.without.total_ms).into_iter()),
         model: name,
-        sampler: args.sampler.to_string(),
+        sampler: plain.to_string(),
         positions: args.size.positions,
         masked: args.size.masked,
         threads: rayon::current_num_threads(),
@@ -118,7 +118,12 @@ fn load(args: &Args) -> Done<(Model, String)> {
 }
 
 /// Walks plain decodes until there are enough pairs.
-fn measure(args: &Args, model: &mut Model, start: &Canvas, discounted: &SamplerSpec) -> Done<Vec<Pair>> {
+fn measure(
+    args: &Args,
+    model: &mut Model,
+    start: &Canvas,
+    (base, discounted): (&SamplerSpec, &SamplerSpec),
+) -> Done<Vec<Pair>> {
     let progress = Progress::measuring(args.pairs as usize, "pairs of steps".into());
     let mut pairs = Vec::with_capacity(args.pairs as usize);
     let mut canvas = start.clone();
@@ -128,7 +133,7 @@ fn measure(args: &Args, model: &mut Model, start: &Canvas, discounted: &SamplerS
         if round % 2 == 0 {
             with = Some(step(model, &canvas, discounted.build()?)?.0);
         }
-        let (without, plain) = step(model, &canvas, args.sampler.build()?)?;
+        let (without, plain) = step(model, &canvas, base.build()?)?;
         let with = match with {
             Some(with) => with,
             None => step(model, &canvas, discounted.build()?)?.0,

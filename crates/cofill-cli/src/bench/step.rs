@@ -1,7 +1,6 @@
 //! One decode step and where its time goes; and the random models it is measured on.
 
 use crate::fail::{Done, Fail};
-use cofill::adas::AttentionDiscount;
 use cofill::{Canvas, Decode, Denoiser, Policy, SamplerSpec, Step, TokenId};
 use cofill_model::{Device, Dtype, LoadOptions, Model, Sizes, Timing};
 use serde::Serialize;
@@ -97,15 +96,13 @@ impl fmt::Display for SizeArgs {
     }
 }
 
-/// The same sampler with `+ad`.
-pub(super) fn discounted(sampler: &SamplerSpec) -> Done<SamplerSpec> {
-    match sampler.discount() {
-        None => sampler.with_discount(Some(AttentionDiscount::default())).ok(),
-        Some(_) => None,
-    }
-    .ok_or_else(|| {
+/// A sampler without its discount and with it: its own, or `+ad` where it has none.
+pub(super) fn with_and_without(sampler: &SamplerSpec) -> Done<(SamplerSpec, SamplerSpec)> {
+    let discount = sampler.discount().unwrap_or_default();
+    let bad = |_| {
         Fail::request(format!("--sampler `{sampler}` cannot be measured with and without +ad; give one like topk:8"))
-    })
+    };
+    Ok((sampler.with_discount(None)?, sampler.with_discount(Some(discount)).map_err(bad)?))
 }
 
 /// Milliseconds.

@@ -27,7 +27,8 @@ use std::path::PathBuf;
 /// revealed in a copy, nothing else, and the model is asked again. For every other position j that Top-k would commit
 /// with i: A, its attention to i before; K, the KL divergence between its distributions before and after; u = A (1 - c
 /// of i); s = c - alpha u, which is how ADAS ranks it. The answer is Spearman's correlation of A, u, c and s with K,
-/// within states and over all.
+/// within states and over all; and how well u, and R, which is u along all paths through other masks, foretell that j's
+/// likeliest token becomes another (AUC).
 #[derive(clap::Args)]
 pub(crate) struct InterventionArgs {
     #[command(flatten)]

@@ -3,7 +3,7 @@
 //! Everything that comes from outside (prompt, model output, names) passes [`escaped`]; a test puts markup into all of
 //! it.
 
-use super::{Ending, MASK, Story};
+use super::{Ending, MASK, Story, reading};
 use crate::show::{Spelling, count};
 use cofill_eval::diagnose::explain::{Deferred, Explained};
 use cofill_report::document::html::escaped;
@@ -109,11 +109,11 @@ fn item(page: &mut String, story: &Story<'_>, deferred: &Deferred) {
     });
     let _ = writeln!(
         page,
-        "<li><b class=\"late\">{}</b> at {position} (c {confidence:.3}) attends {:.3} to <b class=\"new\">{}</b> at {} \
+        "<li><b class=\"late\">{}</b> at {position} (c {confidence:.3}) attends {} <b class=\"new\">{}</b> at {} \
          (c {:.3}): its score lost {lost:.3}. Once that was revealed: <b>{}</b> (c {:.3}, {:+.3}), <b>KL {:.3}</b>.{end}\
          </li>",
         escaped(&story.piece(*token)),
-        reason.attention,
+        reading(reason),
         escaped(&story.piece(reason.token)),
         reason.position,
         reason.confidence,

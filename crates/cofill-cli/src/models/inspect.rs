@@ -3,6 +3,8 @@
 use super::size;
 use crate::fail::Done;
 use crate::show::count;
+use cofill::SamplerSpec;
+use cofill_engine::settle;
 use cofill_model::{Checkpoint, Dtype, Inspection, printable};
 use serde_json::{Map, Value, json};
 use std::io::Write;
@@ -76,6 +78,7 @@ fn object(args: &Args, checkpoint: &Checkpoint, it: &Inspection) -> Value {
         "causal": config.causal,
         "mask_id": config.mask_id,
         "eos_id": config.eos_id,
+        "paths_alpha": strength(checkpoint),
         "tokenizer": it.tokenizer.is_ok(),
         "chat_template": matches!(it.chat, Ok(true)),
         "tensors": it.tensors.len(),
@@ -107,6 +110,12 @@ fn object(args: &Args, checkpoint: &Checkpoint, it: &Inspection) -> Value {
         object["tensor_list"] = it.tensors.iter().map(tensor).collect();
     }
     object
+}
+
+/// What `+paths:auto` means for it, if anybody calibrated it. A checkpoint that cannot be read whole says so elsewhere.
+fn strength(checkpoint: &Checkpoint) -> Option<f64> {
+    let auto: SamplerSpec = "topk:1+paths:auto".parse().ok()?;
+    settle(&auto, checkpoint).ok()?.discount().map(|discount| discount.alpha)
 }
 
 /// For people: a fact a line, then memory, then what is wrong.
@@ -148,6 +157,9 @@ fn table(args: &Args, checkpoint: &Checkpoint, it: &Inspection) -> String {
             say("learned influence", about);
         }
         Err(error) => say("learned influence", format!("unusable: {error}")),
+    }
+    if let Some(alpha) = strength(checkpoint) {
+        say("calibrated", format!("+paths:auto is +paths:{alpha}"));
     }
     let types = it.stored.iter().map(|(dtype, (n, _))| format!("{n} {dtype}")).collect::<Vec<_>>().join(", ");
     say("tensors", format!("{}: {types}", it.tensors.len()));

@@ -71,6 +71,7 @@ pub(crate) fn answer(merged: &[Merged], as_json: bool) -> Done<()> {
                 "score": score,
                 "standard_error": error,
                 "nfe": totals.mean_nfe(),
+                "steps": totals.mean_steps(),
                 "tokens_per_forward": totals.per_forward(),
                 "seconds": totals.seconds,
                 "unjudged": totals.unjudged,

@@ -113,6 +113,25 @@ fn kills_lose_nothing() {
     assert_eq!(timeless(&killed), timeless(&whole));
 }
 
+#[test]
+fn a_sampler_that_looks_ahead_makes_fewer_steps_than_forwards() {
+    let results = |sampler: &str| {
+        let out = fresh("eval-steps.jsonl");
+        let line = format!("eval --task predicates --limit 2 -s {sampler} --json --out {}", out.display());
+        (run(&line).is_fine().json(), timeless(&out).split_off(1))
+    };
+    let (summary, records) = results("oracle");
+    let mean = |key: &str| records.iter().map(|record| record[key].as_u64().unwrap() as f64).sum::<f64>() / 2.0;
+    assert_eq!((&summary["nfe"], &summary["steps"]), (&json!(mean("nfe")), &json!(mean("steps"))));
+    assert!(mean("steps") < mean("nfe"), "{summary}");
+    let text = run("eval --task predicates --limit 2 -s oracle").is_fine().stdout.clone();
+    assert!(text.contains(&format!("nfe {:.2} in {:.2} steps, ", mean("nfe"), mean("steps"))), "{text}");
+    // Who does not look ahead has as many, and its records do not say so twice.
+    let (summary, records) = results("topk:4");
+    assert_eq!(summary["nfe"], summary["steps"]);
+    assert!(records.iter().all(|record| record.get("steps").is_none()));
+}
+
 /// Whatever `generate` can be told, `eval` can, and the header says so.
 #[test]
 fn options_of_generate_are_options_of_eval() {

@@ -52,6 +52,9 @@ mod sweep;
 // `cofill diagnose` and `cofill explain`: tables, files, pages, wrong requests.
 mod diagnose;
 
+// `cofill calibrate`, and what `+paths:auto` makes of it.
+mod calibrate;
+
 // `cofill prompts`, `score` and `data`: the harness's two halves, and its files.
 mod harness;
 

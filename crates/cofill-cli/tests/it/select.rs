@@ -21,6 +21,20 @@ fn t1_from_the_command_line() {
 }
 
 #[test]
+fn whoever_is_passed_over_is_named_when_asked() {
+    // 2 reads 1, which reads 0: R[2,0] = (.9 · .9)(.9 · .5) = .3645, and u_2 = .4 − 100 · .6 · .3645 is below 0. Position 3 is context.
+    let line = r#"{"sampler":"topk:2+paths","confidence":[0.5,0.1,0.4,1],"candidates":[0,1,2],"attention":
+        [[0,0,0,0],[0.9,0,0,0],[0,0.9,0,0],[0,0,0,0]]}"#;
+    let line = line.replace('\n', "");
+    let ran = run_with(&["select", "--why"], &line);
+    let answer = &answers(ran.is_fine())[0];
+    assert_eq!((&answer["selected"], &answer["deferred"]["through"]), (&json!([0]), &json!([1])), "{ran}");
+    assert_eq!((&answer["deferred"]["position"], &answer["deferred"]["by"]), (&json!(2), &json!(0)));
+    assert!(answer["deferred"]["instead"].is_null() && answer["deferred"]["discount"].as_f64().unwrap() > 20.0);
+    assert_eq!(select(&[&line]).is_fine().stdout, "{\"selected\":[0],\"forced\":false,\"utility\":[0.5]}\n");
+}
+
+#[test]
 fn every_line_is_answered_in_order_and_ids_come_back() {
     let ran = select(&[
         r#"{"sampler":"topk:1","confidence":[0.1,0.9],"id":"a"}"#,

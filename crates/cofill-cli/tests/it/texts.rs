@@ -22,7 +22,8 @@ fn help_texts() {
     let harness = ["prompts", "score", "data", "data check"];
     let others = ["", "generate", "eval", "select", "probe", "trace", "samplers", "report"];
     let sweep = ["sweep", "sweep run", "sweep plan", "sweep work", "sweep merge", "sweep submit"];
-    let diagnose = ["diagnose", "diagnose intervention", "diagnose deferral", "diagnose predicates", "explain"];
+    let diagnose =
+        ["diagnose", "diagnose intervention", "diagnose deferral", "diagnose predicates", "explain", "calibrate"];
     let bench = ["bench", "bench forward", "bench overhead"];
     for command in others.into_iter().chain(models).chain(harness).chain(sweep).chain(diagnose).chain(bench) {
         let ran = run(&format!("{command} --help"));

@@ -6,7 +6,7 @@
 //! apart from the decode's own.
 
 use super::ask;
-use cofill::adas::{AttentionDiscount, Weight};
+use cofill::adas::{AttentionDiscount, Influence};
 use cofill::{
     Canvas, Decode, Denoiser, Error, Prediction, Proposal, Query, Result, SamplerSpec, Schedule, Step, TokenId,
     generate,
@@ -71,7 +71,7 @@ pub struct Deferred {
 }
 
 /// The chosen position that took most from a deferred one.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Reason {
     /// The position.
     pub position: usize,
@@ -81,7 +81,10 @@ pub struct Reason {
     pub confidence: f64,
     /// The deferred position's attention to it.
     pub attention: f64,
-    /// What it took: α A (1 − c).
+    /// The masks through which the deferred position depends most on it; none when it does so directly. Only discounts along paths say.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub through: Vec<usize>,
+    /// What it took, α A (1 − c) in the paper.
     pub lost: f64,
 }
 
@@ -118,8 +121,12 @@ pub fn explain(
     proposal: &Proposal,
 ) -> Result<Explanation> {
     let bad = |limit: &str| Error::BadSetting { what: "the sampler", limit: limit.into(), given: sampler.to_string() };
-    let discount =
-        sampler.discount().ok_or_else(|| bad("one with +ad, like topk:8+ad: without it nobody is deferred"))?;
+    let discount = sampler
+        .discount()
+        .ok_or_else(|| bad("one with +ad or +paths, like topk:8+ad: without it nobody is deferred"))?;
+    if discount.control.is_some() {
+        return Err(bad("one that reads attention: a control, @source=.., has no reasons"));
+    }
     let random = sampler.form().options().iter().any(|option| option.name == "random");
     if random || !MEMORYLESS.contains(&sampler.entry().name.as_str()) {
         return Err(bad(
@@ -199,33 +206,28 @@ impl Scene<'_> {
         self.query.rows.binary_search(&position).expect("whoever is chosen or deferred was a candidate")
     }
 
-    /// What the discount's weight is for a chosen row: 1 − c of its own, or of everybody.
-    fn uncertainty(&self, row: usize) -> f64 {
-        let rows = &self.prediction.rows;
-        match self.discount.weight {
-            Weight::Chosen => rows[row].uncertainty,
-            Weight::Mean => rows.iter().map(|row| row.uncertainty).sum::<f64>() / rows.len() as f64,
-        }
-    }
-
     /// Why everybody waits, and the forwards it took to find out.
     fn reasons(&self, denoiser: &mut dyn Denoiser, waiting: &[usize]) -> Result<(Vec<Deferred>, usize)> {
         let missing = || Error::Contract { who: "denoiser", problem: "it answers no attention".into() };
         let attention = self.prediction.attention.as_ref().ok_or_else(missing)?;
+        let mut influence = Influence::new(self.discount);
+        influence.open(&self.prediction.rows, attention);
+        self.step.commits.iter().for_each(|commit| influence.choose(attention, self.row(commit.position)));
         let mut found = Vec::with_capacity(waiting.len());
         for &position in waiting {
             let row = self.row(position);
             let reason = |commit: &cofill::trace::Commit| {
                 let chosen = self.row(commit.position);
-                let a = attention.get(row, chosen);
-                let lost = self.discount.alpha * self.uncertainty(chosen) * a;
+                let (a, lost) = (attention.get(row, chosen), influence.loss(attention, row, chosen));
                 let (position, token, confidence) = (commit.position, commit.token, commit.confidence);
-                Reason { position, token, confidence, attention: a, lost }
+                Reason { position, token, confidence, attention: a, through: Vec::new(), lost }
             };
             let reasons: Vec<Reason> = self.step.commits.iter().map(reason).collect();
             let lost = reasons.iter().map(|reason| reason.lost).sum();
             let most = reasons.into_iter().reduce(|most, next| if next.lost > most.lost { next } else { most });
-            let Some(reason) = most else { continue };
+            let Some(mut reason) = most else { continue };
+            influence.between(attention, row, self.row(reason.position), &mut reason.through);
+            reason.through.iter_mut().for_each(|row| *row = self.query.rows[*row]);
             found.push((position, lost, reason));
         }
         // One forward for everybody who waits for the same reason.
@@ -241,7 +243,8 @@ impl Scene<'_> {
             let query = self.query.tokens(&tokens).rows(&rows).attention(None).distributions(true);
             let after = ask(denoiser, query)?;
             for (at, &position) in rows.iter().enumerate() {
-                let (_, lost, reason) = *found.iter().find(|(p, ..)| *p == position).expect("made from these");
+                let found = found.iter().find(|(p, ..)| *p == position).expect("made from these");
+                let (lost, reason) = (found.1, found.2.clone());
                 let row = self.row(position);
                 let before = &self.prediction.rows[row];
                 let (Some(p), Some(q)) = (&self.prediction.distributions, &after.distributions) else {
@@ -306,7 +309,7 @@ mod tests {
         assert_eq!((deferred.reason.position, Toy::piece(deferred.reason.token)), (0, "Alan"));
         assert_eq!((Toy::piece(deferred.after.token), step.instead.as_slice()), ("Turing", &[3][..]));
         // What `trace diff` says of the same step.
-        let first = step.step.deferred.unwrap();
+        let first = step.step.deferred.clone().unwrap();
         assert_eq!((first.position, first.by), (1, 0));
         assert!((first.discount - deferred.reason.lost).abs() < 1e-12);
         assert!(deferred.lost >= deferred.reason.lost && deferred.after.kl > 0.5);
@@ -330,7 +333,12 @@ mod tests {
 
     #[test]
     fn samplers_without_reasons_are_refused() {
-        for (sampler, why) in [("topk:2", "+ad"), ("llada:3+ad", "earlier steps"), ("topk:2@random+ad", "chance")] {
+        for (sampler, why) in [
+            ("topk:2", "+ad"),
+            ("topk:2+ad@source=shuffled", "a control"),
+            ("llada:3+ad", "earlier steps"),
+            ("topk:2@random+ad", "chance"),
+        ] {
             let error = explain_toy(sampler, Schedule::Full).unwrap_err().to_string();
             assert!(error.contains(why) && error.contains("topk") && error.contains("the sampler"), "{error}");
         }

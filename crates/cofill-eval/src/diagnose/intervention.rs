@@ -7,6 +7,7 @@
 //! A state in which A, c, s or K is the same for all of its pairs, or which has a single pair, ranks nothing. It is
 //! left out of every ρ̄_s, and counted. So all of a setting's ρ̄_s, and Gain, are of the same states.
 
+use super::flips::{self, Flips};
 use super::folder::{Diagnosis, signed, three, with_interval};
 use super::heads;
 use super::state::{Effect, State};
@@ -117,9 +118,10 @@ impl Summary {
 pub fn report(settings: &[Setting], bootstrap: &Bootstrap) -> Diagnosis {
     let summaries: Vec<Summary> = settings.iter().map(|setting| Summary::of(setting, bootstrap)).collect();
     let by_head = heads::of_states(settings);
-    let mut tables = vec![main_table(&summaries), interval_table(&summaries)];
+    let foretold: Vec<Flips> = settings.iter().map(|setting| Flips::of(setting, bootstrap)).collect();
+    let mut tables = vec![main_table(&summaries), interval_table(&summaries), flips::table(&foretold)];
     tables.extend(by_head.iter().map(heads::ByHead::table));
-    let mut json = json!({ "settings": &summaries, "bootstrap": bootstrap });
+    let mut json = json!({ "settings": &summaries, "flips": &foretold, "bootstrap": bootstrap });
     if !by_head.is_empty() {
         json["heads"] = json!(by_head);
     }
@@ -131,6 +133,7 @@ pub fn report(settings: &[Setting], bootstrap: &Bootstrap) -> Diagnosis {
          nothing (a column is constant, or there is one pair) and are left out of ρ̄_s and Gain. Intervals are 95 %: \
          normal over states, and a paired bootstrap over examples for Gain ({resamples} resamples, seed {seed})."
     )];
+    notes.extend(flips::note(&foretold));
     notes.extend(by_head.iter().filter_map(heads::ByHead::best_line));
     let blocks = Diagnosis::blocks(tables, notes);
     Diagnosis { document: Document { blocks, latex: latex(&summaries), figures: vec![figure(settings)] }, json }

@@ -15,8 +15,8 @@ use cofill::{Denoiser, Layers, Proposal, Query, TokenId};
 use cofill_report::document::latex::{Float, Line, Rules, Tables, escaped};
 use cofill_report::document::{Document, NamedFigure, Table};
 use cofill_report::plot::{Axis, Figure, LOOKS, Mark, Panel, Row, Scale};
+use cofill_report::statistics::auc::auc;
 use cofill_report::statistics::bootstrap::{Bootstrap, Estimate};
-use cofill_report::statistics::spearman::ranks;
 use cofill_tasks::mini::Mini;
 use serde::Serialize;
 use serde_json::json;
@@ -233,21 +233,16 @@ impl Summary {
             independent_accuracy: accuracy(false),
             dependent_attention: attention(true),
             independent_attention: attention(false),
-            auc: auc(&measured.between, |pair| pair.attention),
+            auc: dependent_auc(&measured.between, |pair| pair.attention),
             dependent_pairs: count(true),
             independent_pairs: count(false),
         }
     }
 }
 
-/// P(dependent > independent) + ½ P(equal), by the ranks of all pairs.
-fn auc(pairs: &[Between], value: impl Fn(&Between) -> f64) -> Option<f64> {
-    let ranks = ranks(&pairs.iter().map(value).collect::<Vec<_>>());
-    let of = ranks.iter().zip(pairs).filter(|(_, pair)| pair.dependent).map(|(rank, _)| *rank);
-    let dependent: Vec<f64> = of.collect();
-    let (n, m) = (dependent.len() as f64, (pairs.len() - dependent.len()) as f64);
-    // The mean rank of n values that are below everybody else is (n + 1) / 2.
-    if m == 0.0 { None } else { Some((mean(&dependent)? - (n + 1.0) / 2.0) / m) }
+/// Whether dependent pairs have more of it than independent ones.
+fn dependent_auc(pairs: &[Between], value: impl Fn(&Between) -> f64) -> Option<f64> {
+    auc(&pairs.iter().map(value).collect::<Vec<_>>(), &pairs.iter().map(|pair| pair.dependent).collect::<Vec<_>>())
 }
 
 /// Everything about some models.
@@ -276,7 +271,7 @@ fn of_heads(measured: &Measured) -> Option<ByHead> {
     let size = (first.heads.len(), first.heads.first().map_or(0, Vec::len));
     let what = format!("predicates, {}", measured.model);
     Some(ByHead::new(what, "AUC", size, |layer, head| {
-        auc(&measured.between, |pair| match head {
+        dependent_auc(&measured.between, |pair| match head {
             Some(head) => pair.heads[layer][head],
             None => mean(&pair.heads[layer]).unwrap_or(0.0),
         })
@@ -466,15 +461,6 @@ mod tests {
         let drawn = draw(&Clerk, &Plain, Form::Pair(Pair::Dependent), 0, &options).unwrap();
         assert_eq!(drawn.tokens[0], 7);
         assert!(drawn.masks.iter().all(|&at| drawn.tokens[at] == MASK));
-    }
-
-    #[test]
-    fn auc_counts_ties_as_half() {
-        let pair = |dependent, attention| Between { example: 0, dependent, attention, heads: Vec::new() };
-        // Dependent 3 and 1 against 1 and 0: wins 3>1, 3>0, 1>0, and 1=1 counts ½: 3.5 of 4.
-        let pairs = [pair(true, 3.0), pair(true, 1.0), pair(false, 1.0), pair(false, 0.0)];
-        assert_eq!(auc(&pairs, |pair| pair.attention), Some(0.875));
-        assert_eq!(auc(&pairs[..2], |pair| pair.attention), None);
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! K_j  = KL(p_j before ‖ p_j after)      what revealing i did to j
 //! Δc_j = c_j after − c_j before
 //! u_ji = A_ji (1 − c_i)                  what ADAS believes it will do: A_ji is j's attention to i before
+//! R_ji                                   the same along all paths through other masks (`cofill::paths`)
 //! s_j  = c_j − α u_ji                    how ADAS ranks j, once i is chosen
 //! ```
 //!
@@ -15,6 +16,7 @@
 
 use super::ask;
 use cofill::adas::DEFAULT_ALPHA;
+use cofill::paths::Paths;
 use cofill::{Canvas, Decode, Denoiser, Error, Layers, Prediction, Proposal, Query, Result, SamplerSpec, TokenId};
 use cofill_report::statistics::kl::kl;
 use serde::Serialize;
@@ -153,6 +155,8 @@ pub struct Effect {
     pub delta_confidence: f64,
     /// u_ji: what ADAS believed revealing i would do.
     pub gated: f64,
+    /// R_ji: the same along all paths through other masks (docs/paths.md).
+    pub along_paths: f64,
     /// s_j: how ADAS ranks it, once i is chosen.
     pub score: f64,
 }
@@ -229,6 +233,12 @@ fn intervene(
     let replacement = next(&|j, best| utility(j) > utility(best));
     let divergence = deferred.zip(replacement).filter(|(d, r)| d != r);
 
+    let mut paths = Paths::default();
+    let weight: Vec<f64> = before.rows.iter().map(|row| row.uncertainty).collect();
+    paths.open(attention, &weight);
+    let mut along_paths = vec![0.0; weight.len()];
+    paths.column(attention, i, &mut along_paths);
+
     // The counterfactual pass, for whoever is looked at.
     let mut rows: Vec<usize> = others.iter().copied().chain(divergence.into_iter().flat_map(|(d, r)| [d, r])).collect();
     rows.sort_unstable();
@@ -261,6 +271,7 @@ fn intervene(
             confidence: c(j),
             delta_confidence: after.rows[at].confidence - c(j),
             gated,
+            along_paths: along_paths[j],
             score: c(j) - options.alpha * gated,
         })
     };

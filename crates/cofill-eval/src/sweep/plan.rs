@@ -42,6 +42,10 @@ pub fn plan(
         point.questions.limit = [point.questions.limit, places.limit].into_iter().flatten().min();
         point.models = Some(places.models.clone());
         point.data = places.data.clone();
+        // Plans, headers and addresses have the number: what `auto` means may change, a plan may not.
+        if point.sampler.discount().is_some_and(|discount| discount.auto) {
+            point.sampler = cofill_engine::settle(&point.sampler, &Engine::checkpoint_at(&point.place())?)?;
+        }
         let (header, docs) = cache.open(&point, made_by, warn)?;
         points.push((point, header, docs));
     }

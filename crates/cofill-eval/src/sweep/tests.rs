@@ -55,6 +55,7 @@ fn record(doc_id: usize) -> Record {
         score: (doc_id % 2) as f64,
         notes: Map::new(),
         nfe: 2,
+        steps: None,
         filled: 4,
         useful: None,
         seconds: 0.5,

@@ -171,6 +171,7 @@ mod tests {
                 score: *score,
                 notes: Map::new(),
                 nfe: 2,
+                steps: None,
                 filled: 8,
                 useful: Some(5),
                 seconds: 0.25,

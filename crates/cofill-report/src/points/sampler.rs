@@ -90,7 +90,7 @@ impl Rule {
             "eb" => "EB-Sampler",
             "fast" => "Fast-dLLM",
             "topk" => "Top-k",
-            "klass" | "dapd" | "dawn" | "punt" | "dus" | "p2" => &self.name.to_uppercase(),
+            "klass" | "dapd" | "dawn" | "punt" | "dus" | "p2" | "less" | "clad" => &self.name.to_uppercase(),
             other => other,
         };
         match self.options.is_empty() {

@@ -145,7 +145,10 @@ fn beside_the_papers(held: AttentionDiscount) -> String {
     let alpha = (held.alpha != papers.alpha).then(|| format!(" ad:{}", held.alpha));
     let layer = (held.layers != papers.layers).then(|| format!(" @layer={}", held.layers));
     let weight = (held.weight != papers.weight).then(|| format!(" @weight={}", Value::Weight(held.weight)));
-    [alpha, layer, weight].into_iter().flatten().collect()
+    let words = [(held.paths, " @paths"), (held.doubt, " @doubt"), (held.veto, " @veto")];
+    let words = words.into_iter().filter(|(on, _)| *on).map(|(_, word)| word.to_string());
+    let control = held.control.map(|control| format!(" @source={control}"));
+    [alpha, layer, weight, control].into_iter().flatten().chain(words).collect()
 }
 
 /// A point, what is held of its discount, and the score of every value that was tried.

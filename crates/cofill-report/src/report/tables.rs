@@ -14,6 +14,7 @@ use cofill::adas::Weight;
 pub fn blocks(report: &Report) -> Vec<Block> {
     let mut blocks = vec![Block::Heading("Samplers compared".into()), Block::Text(about(report))];
     blocks.extend(report.warnings.iter().map(|warning| Block::Text(format!("Warning: {warning}."))));
+    blocks.extend(super::versus_tables::blocks(report));
     for comparison in &report.comparisons {
         compare(&mut blocks, report, comparison);
     }

@@ -27,6 +27,7 @@ fn record(doc_id: usize, score: f64) -> Record {
         score,
         notes: Map::new(),
         nfe: 2,
+        steps: None,
         filled: 8,
         useful: None,
         seconds: 0.125,
@@ -111,4 +112,20 @@ fn totals_of_known_numbers() {
     assert_eq!((totals.mean_nfe(), totals.per_forward(), totals.seconds), (2.0, 4.0, 0.5));
     assert_eq!(totals.means()["strict"]["exact"], json!({"mean": 0.75, "standard_error": 0.25}));
     assert_eq!(totals.means()["loose"]["exact"], json!({"mean": 1.0, "standard_error": 0.0}));
+}
+
+#[test]
+fn steps_are_written_where_there_were_fewer_than_forwards() {
+    let plain = record(0, 1.0);
+    assert!(
+        !serde_json::to_string(&plain).unwrap().contains("steps"),
+        "files of samplers that do not look ahead stay as they were"
+    );
+    let ahead = Record { nfe: 9, steps: Some(3), ..plain.clone() };
+    let line = serde_json::to_string(&ahead).unwrap();
+    assert_eq!(serde_json::from_str::<Record>(&line).unwrap(), ahead);
+    let mut totals = Totals::default();
+    [&plain, &ahead].into_iter().for_each(|record| totals.add(record));
+    // (2 + 9) / 2 forwards, (2 + 3) / 2 steps.
+    assert_eq!((totals.mean_nfe(), totals.mean_steps()), (5.5, 2.5));
 }

@@ -22,12 +22,14 @@ pub(crate) fn step(masked: usize) -> Snapshot {
     Snapshot::new(&confidence).entropy(&vec![1.0; masked]).attention(attention)
 }
 
-/// The three rules of the paper with `+ad`, set to admit `chosen`.
-pub(crate) fn samplers(chosen: usize) -> [(&'static str, SamplerSpec); 3] {
+/// The three rules of the paper with `+ad`, and Top-k along paths, set to admit `chosen`. Without the veto of `+paths`, which would
+/// end the step sooner.
+pub(crate) fn samplers(chosen: usize) -> [(&'static str, SamplerSpec); 4] {
     let s = chosen as f64;
     let spec = |text: String| text.parse().expect("the specs below are well formed");
     [
         ("topk", spec(format!("topk:{chosen}+ad"))),
+        ("paths", spec(format!("topk:{chosen}+ad:100@paths@doubt"))),
         ("fast", spec(format!("fast:{}+ad", 0.5 * s + 0.25))),
         ("eb", spec(format!("eb:{}+ad", s - 0.5))),
     ]

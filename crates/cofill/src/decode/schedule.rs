@@ -35,6 +35,15 @@ impl Schedule {
         }
     }
 
+    /// Where a block begins, by its number.
+    pub(crate) fn start(self, canvas: &Canvas, index: usize) -> usize {
+        let window = canvas.window();
+        match self {
+            Schedule::Full => window.start,
+            Schedule::Blocks { len } => window.start + index * len,
+        }
+    }
+
     /// The unfinished block: its number and the first position after it. `None` when no mask is left.
     pub fn current(self, canvas: &Canvas) -> Option<(usize, usize)> {
         let window = canvas.window();
@@ -67,6 +76,7 @@ mod tests {
         assert_eq!(blocks.current(&canvas), Some((0, 5)));
         canvas.commit(4, 7).unwrap();
         assert_eq!(blocks.current(&canvas), Some((1, 7)));
+        assert_eq!((blocks.start(&canvas, 1), Schedule::Full.start(&canvas, 0)), (5, 3));
         canvas.commit(7, 7).unwrap();
         assert_eq!(blocks.current(&canvas), Some((1, 7)), "a later block's token changes nothing");
         canvas.commit(5, 7).unwrap();

@@ -19,6 +19,7 @@ use crate::{
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
     confidence: Vec<f64>,
+    tokens: Option<Vec<TokenId>>,
     entropy: Option<Vec<f64>>,
     margin: Option<Vec<f64>>,
     attention: Option<Attention>,
@@ -33,6 +34,12 @@ impl Snapshot {
     /// A step whose every position is a candidate.
     pub fn new(confidence: &[f64]) -> Snapshot {
         Snapshot { confidence: confidence.to_vec(), ..Snapshot::default() }
+    }
+
+    /// The token that each position proposes; 0 unless said.
+    pub fn tokens(mut self, tokens: &[TokenId]) -> Snapshot {
+        self.tokens = Some(tokens.to_vec());
+        self
     }
 
     /// H of each position, in nats.
@@ -145,12 +152,16 @@ impl Snapshot {
         };
         let entropy = per_position("entropy", &self.entropy)?;
         let margin = per_position("margin", &self.margin)?;
+        if let Some(tokens) = self.tokens.as_ref().filter(|tokens| tokens.len() != n) {
+            let (got, because) = (tokens.len(), "one per confidence");
+            return Err(Error::Length { what: "tokens", want: n, got, because });
+        }
         if let Some(a) = self.attention.as_ref().filter(|a| a.len() != n) {
             return Err(Error::Length { what: "attention", want: n, got: a.len(), because: "one row per confidence" });
         }
         let stats: Vec<RowStats> = (0..n)
             .map(|i| RowStats {
-                token: 0,
+                token: self.tokens.as_ref().map_or(0, |tokens| tokens[i]),
                 confidence: self.confidence[i],
                 uncertainty: 1.0 - self.confidence[i],
                 margin: margin.as_ref().map_or(0.0, |m| m[i]),
@@ -183,7 +194,7 @@ impl Snapshot {
             tokens: &tokens,
             mask_id: MASK,
             job: &job,
-            block: Block { index: 0, step: self.step, end: n },
+            block: Block { index: 0, step: self.step, start: 0, end: n },
             step: self.step,
             revealed: &[],
             proposal: &Proposal::greedy(),

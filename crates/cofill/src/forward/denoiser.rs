@@ -307,12 +307,24 @@ impl Attention {
     }
 
     /// From a function of (query, key).
-    pub fn from_fn(n: usize, mut a: impl FnMut(usize, usize) -> f64) -> Attention {
-        let mut by_key = Vec::with_capacity(n * n);
+    pub fn from_fn(n: usize, a: impl FnMut(usize, usize) -> f64) -> Attention {
+        let mut attention = Attention { n, by_key: Vec::new() };
+        attention.refill(n, a);
+        attention
+    }
+
+    /// Another matrix in the same buffer, from a function of (query, key).
+    pub(crate) fn refill(&mut self, n: usize, mut a: impl FnMut(usize, usize) -> f64) {
+        self.n = n;
+        self.by_key.clear();
+        self.by_key.reserve(n * n);
         for key in 0..n {
-            by_key.extend((0..n).map(|query| a(query, key)));
+            self.by_key.extend((0..n).map(|query| a(query, key)));
         }
-        Attention { n, by_key }
+    }
+
+    pub(crate) fn set(&mut self, query: usize, key: usize, value: f64) {
+        self.by_key[key * self.n + query] = value;
     }
 
     /// From rows as people write them: row = query, column = key.

@@ -45,6 +45,8 @@ pub struct Block {
     pub index: usize,
     /// Steps already made in this block.
     pub step: usize,
+    /// Its first position.
+    pub start: usize,
     /// The first position after it. Candidates are the masks left of here.
     pub end: usize,
 }

@@ -10,22 +10,48 @@
 //! Row i of A is the *candidate's* query, column s the *chosen* key. The weight uses the raw confidence of s, never its
 //! discounted score, and the diagonal is never read. The sum is kept incrementally, so a step costs O(|S|·|M|). With α = 0
 //! this is the base ranking by construction, and a certain position (c = 1) discounts no other.
+//!
+//! Three options go beyond the paper, each by itself or together (docs/paths.md says why):
+//!
+//! ```text
+//! @paths    R[i,s] in place of A[i,s] (1 − c_s): influence along paths, paths.rs
+//! @doubt    times 1 − c_i: who is sure loses little, whatever it reads
+//! @veto     the step ends when the best candidate has lost more than its confidence
+//! ```
+//!
+//! All three are `+paths`: u(i | S) = c_i − α (1 − c_i) Σ_{s∈S} R[i,s], until it is below 0.
 
+use crate::control::{Control, ControlMatrix};
+use crate::paths::Paths;
 use crate::ranking::Discount;
-use crate::{Layers, Needs, Ranking, Slot, StepView};
+use crate::{Attention, Error, Layers, Needs, Ranking, Result, RowStats, Slot, StepView};
 
 /// α of the paper's main experiments: chosen once on LLaDA x HumanEval, then used everywhere.
 pub const DEFAULT_ALPHA: f64 = 40.0;
 
-/// How strongly, from which layer, and weighted by what.
+/// α of `+paths`.
+pub const PATHS_ALPHA: f64 = 100.0;
+
+/// How strongly, from which layer, weighted by what, and how far beyond the paper.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AttentionDiscount {
     /// α ≥ 0: how strongly chosen positions discount the others.
     pub alpha: f64,
+    /// α is still to be chosen for the model at hand (`+paths:auto`): nothing can be built before
+    /// [`with_alpha`](AttentionDiscount::with_alpha), and `alpha` means nothing.
+    pub auto: bool,
     /// Where A comes from (ablation "Effect of attention source").
     pub layers: Layers,
     /// What a chosen position weighs (ablation "uncertainty weighting term").
     pub weight: Weight,
+    /// Influence along paths instead of attention alone.
+    pub paths: bool,
+    /// Times 1 − c_i.
+    pub doubt: bool,
+    /// Whoever has lost more than its confidence ends the step.
+    pub veto: bool,
+    /// What stands in for attention, to see whether attention is what counts (`control.rs`); none in earnest.
+    pub control: Option<Control>,
 }
 
 /// What a chosen position weighs in the discount.
@@ -40,43 +66,185 @@ pub enum Weight {
 
 impl Default for AttentionDiscount {
     fn default() -> Self {
-        AttentionDiscount { alpha: DEFAULT_ALPHA, layers: Layers::Last, weight: Weight::Chosen }
+        AttentionDiscount {
+            alpha: DEFAULT_ALPHA,
+            auto: false,
+            layers: Layers::Last,
+            weight: Weight::Chosen,
+            paths: false,
+            doubt: false,
+            veto: false,
+            control: None,
+        }
+    }
+}
+
+impl AttentionDiscount {
+    /// `+paths`: along paths, times the doubt, with the veto.
+    pub fn paths() -> AttentionDiscount {
+        AttentionDiscount { alpha: PATHS_ALPHA, paths: true, doubt: true, veto: true, ..AttentionDiscount::default() }
+    }
+
+    /// The same with this strength, which settles `auto`.
+    pub fn with_alpha(self, alpha: f64) -> AttentionDiscount {
+        AttentionDiscount { alpha, auto: false, ..self }
+    }
+
+    /// Fails while α is still to be chosen.
+    pub(crate) fn settled(self) -> Result<AttentionDiscount> {
+        if self.auto { Err(Error::NoStrength { discount: self.to_string() }) } else { Ok(self) }
+    }
+}
+
+/// What choosing a candidate takes from the others, by the options of a discount: one step at a time, for samplers and for
+/// whoever wants to know why somebody was passed over.
+///
+/// ```
+/// use cofill::{Attention, RowStats, adas::{AttentionDiscount, Influence}};
+/// let rows = [0.75, 0.5, 0.5].map(|c| RowStats::new(0, c));
+/// let attention = Attention::from_rows(&[[0.0, 0.0, 0.0], [0.4, 0.0, 0.0], [0.0, 0.2, 0.0]])?;
+/// let mut influence = Influence::new(AttentionDiscount::paths());
+/// influence.open(&rows, &attention);
+/// influence.choose(&attention, 0);
+/// // 1 reads 0: 100 · .5 · (.4 · .25). 2 reads 1, which reads 0: 100 · .5 · (.2 · .5)(.4 · .25).
+/// assert!((influence.loss(&attention, 1, 0) - 5.0).abs() < 1e-9);
+/// assert!((influence.loss(&attention, 2, 0) - 0.5).abs() < 1e-9);
+/// # Ok::<(), cofill::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Influence {
+    discount: AttentionDiscount,
+    weight: Vec<f64>, // [slots] 1 − c_s, or the same for everybody
+    doubt: Vec<f64>,  // [slots] 1 − c_i
+    paths: Paths,
+    chosen: Vec<usize>, // slots, in the order of choice
+    columns: Vec<f64>,  // [chosen x slots] what they take, without α; not filled where attention itself will do
+}
+
+impl Influence {
+    /// Of no step yet.
+    pub fn new(discount: AttentionDiscount) -> Influence {
+        let (weight, doubt, chosen, columns) = Default::default();
+        Influence { discount, weight, doubt, paths: Paths::default(), chosen, columns }
+    }
+
+    /// Starts a step, in which nobody is chosen yet.
+    pub fn open(&mut self, rows: &[RowStats], attention: &Attention) {
+        let uncertainty = rows.iter().map(|row| row.uncertainty);
+        self.weight.clear();
+        self.weight.extend(uncertainty.clone()); // 1 − c_s
+        if self.discount.weight == Weight::Mean {
+            let mean = uncertainty.clone().sum::<f64>() / rows.len() as f64; // 1 − c_mask
+            self.weight.fill(mean);
+        }
+        self.doubt.clear();
+        if self.discount.doubt {
+            self.doubt.extend(uncertainty);
+        }
+        self.chosen.clear();
+        self.columns.clear();
+        if self.discount.paths {
+            self.paths.open(attention, &self.weight);
+        }
+    }
+
+    /// A candidate is chosen: works out what that takes from the others.
+    pub fn choose(&mut self, attention: &Attention, s: usize) {
+        if !self.has_columns() {
+            return;
+        }
+        let from = self.columns.len();
+        self.columns.resize(from + attention.len(), 0.0);
+        let column = &mut self.columns[from..];
+        match self.discount.paths {
+            true => self.paths.column(attention, s, column), // R[i,s]
+            false => {
+                let weight = self.weight[s];
+                column.iter_mut().zip(attention.toward(s)).for_each(|(out, a)| *out = weight * a); // A[i,s] (1 − c_s)
+            }
+        }
+        if self.discount.doubt {
+            column.iter_mut().zip(&self.doubt).for_each(|(out, doubt)| *out *= doubt);
+        }
+        self.chosen.push(s);
+    }
+
+    /// ADAS as printed needs none: a column of attention times one number is all there is to it.
+    fn has_columns(&self) -> bool {
+        self.discount.paths || self.discount.doubt
+    }
+
+    /// What a chosen candidate takes from everybody. Nothing, if it was not chosen.
+    pub fn discount<'a>(&'a self, attention: &'a Attention, s: usize) -> Option<Discount<'a>> {
+        let alpha = self.discount.alpha;
+        if !self.has_columns() {
+            return Some(Discount { weight: alpha * self.weight[s], toward: attention.toward(s) });
+        }
+        let n = self.weight.len();
+        let at = self.chosen.iter().position(|&chosen| chosen == s)?;
+        Some(Discount { weight: alpha, toward: &self.columns[at * n..(at + 1) * n] })
+    }
+
+    /// What a chosen candidate takes from `i`.
+    pub fn loss(&self, attention: &Attention, i: usize, s: usize) -> f64 {
+        self.discount(attention, s).map_or(0.0, |discount| discount.weight * discount.toward[i])
+    }
+
+    /// The masks through which `i` depends most on `s`, in order; none when it does so directly, or without `@paths`.
+    pub fn between(&mut self, attention: &Attention, i: usize, s: usize, between: &mut Vec<usize>) {
+        between.clear();
+        if self.discount.paths {
+            self.paths.strongest(attention, i, s, between);
+        }
     }
 }
 
 /// Any ranking, with ADAS's discount on top: `+ad`.
 pub struct AttentionDiscounted {
     base: Box<dyn Ranking>,
-    ad: AttentionDiscount,
-    mean_uncertainty: f64,
+    influence: Influence,
+    control: Option<ControlMatrix>,
 }
 
 impl AttentionDiscounted {
     /// Puts the discount on top of `base`.
     pub fn new(base: Box<dyn Ranking>, ad: AttentionDiscount) -> AttentionDiscounted {
-        AttentionDiscounted { base, ad, mean_uncertainty: 0.0 }
+        AttentionDiscounted { base, influence: Influence::new(ad), control: ad.control.map(ControlMatrix::new) }
+    }
+
+    /// What the discount takes for attention in this step.
+    fn matrix<'a>(control: Option<&'a ControlMatrix>, view: &'a StepView<'_>) -> &'a Attention {
+        control.map_or_else(|| view.attention(), ControlMatrix::matrix)
     }
 }
 
 impl Ranking for AttentionDiscounted {
     fn needs(&self) -> Needs {
-        self.base.needs().attention(self.ad.layers)
+        self.base.needs().attention(self.influence.discount.layers)
     }
 
     fn score(&mut self, view: &StepView<'_>, scores: &mut Vec<f64>) {
         self.base.score(view, scores);
-        if self.ad.weight == Weight::Mean {
-            let uncertainty = view.candidates.stats.iter().map(|row| row.uncertainty);
-            self.mean_uncertainty = uncertainty.sum::<f64>() / view.len() as f64;
+        if let Some(control) = &mut self.control {
+            control.of(view);
         }
+        self.influence.open(view.candidates.stats, Self::matrix(self.control.as_ref(), view));
+    }
+
+    fn choose(&mut self, view: &StepView<'_>, s: Slot) {
+        self.influence.choose(Self::matrix(self.control.as_ref(), view), s.0);
     }
 
     fn discount<'a>(&'a self, view: &'a StepView<'_>, s: Slot) -> Option<Discount<'a>> {
-        let uncertainty = match self.ad.weight {
-            Weight::Chosen => view.stats(s).uncertainty, // 1 − c_s
-            Weight::Mean => self.mean_uncertainty,       // 1 − c_mask
-        };
-        Some(Discount { weight: self.ad.alpha * uncertainty, toward: view.attention().toward(s.0) })
+        self.influence.discount(Self::matrix(self.control.as_ref(), view), s.0)
+    }
+
+    fn between(&mut self, view: &StepView<'_>, i: Slot, s: Slot, between: &mut Vec<usize>) {
+        self.influence.between(Self::matrix(self.control.as_ref(), view), i.0, s.0, between);
+    }
+
+    fn vetoes(&self) -> bool {
+        self.influence.discount.veto
     }
 }
 
@@ -161,7 +329,7 @@ mod tests {
         check("fast:1", &step, &[0, 1], &[]);
         // 1 was passed over all the same, for 2, which was then refused.
         let deferral = step.select(&"fast:1+ad".parse().unwrap()).unwrap().deferral.unwrap();
-        assert_eq!((deferral.deferred.0, deferral.instead.0, deferral.by.0), (1, 2, 0));
+        assert_eq!((deferral.deferred.0, deferral.instead.map(|slot| slot.0), deferral.by.0), (1, Some(2), 0));
     }
 
     #[test]
@@ -209,7 +377,7 @@ mod tests {
         let picks = Snapshot::new(&[0.9, 0.8, 0.7, 0.6, 0.5]).attention(a).select(&spec).unwrap();
         assert_eq!(picks.positions(), [0, 1, 2, 4]);
         let deferral = picks.deferral.unwrap();
-        assert_eq!((deferral.deferred.0, deferral.instead.0, deferral.by.0), (3, 4, 2));
+        assert_eq!((deferral.deferred.0, deferral.instead.map(|slot| slot.0), deferral.by.0), (3, Some(4), 2));
         assert!((deferral.discount - 2.4).abs() < 1e-12);
     }
 }

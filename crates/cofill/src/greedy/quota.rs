@@ -53,6 +53,7 @@ pub struct Quota {
     per_block: usize,
     masks_in_block: usize,
     k: usize,
+    last: bool,
 }
 
 /// How a budget is spread.
@@ -70,7 +71,7 @@ pub enum QuotaSchedule {
 impl Quota {
     /// `steps` forwards in all.
     pub fn new(steps: usize, schedule: QuotaSchedule) -> Quota {
-        Quota { steps, schedule, per_block: steps, masks_in_block: 0, k: 0 }
+        Quota { steps, schedule, per_block: steps, masks_in_block: 0, k: 0, last: false }
     }
 }
 
@@ -89,10 +90,13 @@ impl StoppingRule for Quota {
         if step == 0 {
             self.masks_in_block = view.len();
         }
+        self.last = step + 1 >= self.per_block;
         self.k = match self.schedule {
+            // What should be committed after this step, less what is: a veto's leavings are made up for.
             QuotaSchedule::Llada => {
                 let (m, s) = (self.masks_in_block, self.per_block);
-                m / s + usize::from(step < m % s)
+                let due = (step + 1) * (m / s) + (step + 1).min(m % s);
+                due.saturating_sub(m - view.len())
             }
             QuotaSchedule::Dream { eps } => dream_count(view.len(), step, self.per_block, eps),
         };
@@ -101,6 +105,14 @@ impl StoppingRule for Quota {
 
     fn admits(&self, set: &Tally) -> bool {
         set.n <= self.k
+    }
+
+    fn is_full(&self, set: &Tally) -> bool {
+        set.n >= self.k
+    }
+
+    fn is_last(&self) -> bool {
+        self.last
     }
 }
 

@@ -33,9 +33,22 @@ pub trait Ranking: Send {
     /// Pushes one finite score per candidate, in slot order; larger is better.
     fn score(&mut self, view: &StepView<'_>, scores: &mut Vec<f64>);
 
+    /// A candidate is chosen; told once for each, in order, before its discount is asked for.
+    fn choose(&mut self, _view: &StepView<'_>, _chosen: Slot) {}
+
     /// What choosing `chosen` takes from everybody else. Nothing, for a token-wise ranking.
     fn discount<'a>(&'a self, _view: &'a StepView<'_>, _chosen: Slot) -> Option<Discount<'a>> {
         None
+    }
+
+    /// The slots through which `deferred` depends on `chosen`, in order; none if it does so directly, for all this ranking knows.
+    fn between(&mut self, _view: &StepView<'_>, _deferred: Slot, _chosen: Slot, between: &mut Vec<usize>) {
+        between.clear();
+    }
+
+    /// Whether a candidate that has lost more than its confidence ends the step.
+    fn vetoes(&self) -> bool {
+        false
     }
 }
 

@@ -1,8 +1,8 @@
 //! When to stop adding candidates: Adm of Algorithm 1.
 //!
 //! A rule looks at the enlarged set S ∪ {i*} through a [`Tally`] of raw confidences and entropies; discounted utilities never
-//! reach it. The tally is kept incrementally, so every check is O(1). Fast-dLLM's factor rules are in `fast_dllm.rs`, the fixed
-//! step budgets of LLaDA and Dream in `quota.rs`.
+//! reach it. The tally is kept incrementally, so every check is O(1). Fast-dLLM's factor rules are in `fast_dllm.rs`, those on the whole
+//! profile of confidences in `profile.rs`, the fixed step budgets of LLaDA and Dream in `quota.rs`.
 
 use crate::{Job, Needs, Result, RowStats, StepView};
 
@@ -43,6 +43,16 @@ pub trait StoppingRule: Send {
 
     /// Adm(S ∪ {i*}): whether the enlarged set may be committed.
     fn admits(&self, set: &Tally) -> bool;
+
+    /// Whether nobody at all may join this set, so that nobody needs to be looked for.
+    fn is_full(&self, _set: &Tally) -> bool {
+        false
+    }
+
+    /// Whether this step must commit all that the rule admits, so that no veto may end it: the last step of a fixed budget.
+    fn is_last(&self) -> bool {
+        false
+    }
 }
 
 /// A set of candidates, summed up.
@@ -56,6 +66,8 @@ pub struct Tally {
     pub min_confidence: f64,
     /// 1 − min c, without cancellation.
     pub max_uncertainty: f64,
+    /// Σ (1 − c) over the set.
+    pub sum_uncertainty: f64,
     /// Σ H over the set, in nats.
     pub sum_entropy: f64,
     /// max H over the set, in nats.
@@ -66,7 +78,7 @@ impl Tally {
     /// The empty set, of `of` candidates.
     pub fn empty(of: usize) -> Tally {
         let (min_confidence, max_uncertainty) = (f64::INFINITY, f64::NEG_INFINITY);
-        Tally { n: 0, of, min_confidence, max_uncertainty, sum_entropy: 0.0, max_entropy: 0.0 }
+        Tally { n: 0, of, min_confidence, max_uncertainty, sum_uncertainty: 0.0, sum_entropy: 0.0, max_entropy: 0.0 }
     }
 
     /// S ∪ {row}: the set with one more candidate.
@@ -76,6 +88,7 @@ impl Tally {
             of: self.of,
             min_confidence: self.min_confidence.min(row.confidence),
             max_uncertainty: self.max_uncertainty.max(row.uncertainty),
+            sum_uncertainty: self.sum_uncertainty + row.uncertainty,
             sum_entropy: self.sum_entropy + row.entropy,
             max_entropy: self.max_entropy.max(row.entropy),
         }
@@ -92,6 +105,10 @@ pub struct TopK {
 impl StoppingRule for TopK {
     fn admits(&self, set: &Tally) -> bool {
         set.n <= self.k
+    }
+
+    fn is_full(&self, set: &Tally) -> bool {
+        set.n >= self.k
     }
 }
 

@@ -60,8 +60,10 @@ impl Registry {
     /// Reads a sampler. What was left out gets its default; what cannot be built is refused.
     pub fn parse(&self, text: &str) -> Result<SamplerSpec> {
         let parts = Parts::of(text);
-        let unknown =
-            || Error::UnknownSampler { name: text.into(), accepted: self.forms() + ", optionally `+ad[:ALPHA]`" };
+        let unknown = || Error::UnknownSampler {
+            name: text.into(),
+            accepted: self.forms() + ", optionally `+ad[:ALPHA]` or `+paths[:ALPHA]`",
+        };
         let entry = self.get(parts.name).ok_or_else(unknown)?;
         let values = entry.read(&parts.params, &parts.options)?;
         let discount = parts.discount.map(str::parse).transpose()?;
@@ -94,8 +96,8 @@ impl Registry {
         if !is_word(&entry.name) {
             return Err(format!("a name is made of {WORD}"));
         }
-        if entry.name == "ad" {
-            return Err("`ad` is the discount, as in `topk:8+ad`; choose another name".into());
+        if matches!(entry.name.as_str(), "ad" | "paths") {
+            return Err(format!("`{0}` is a discount, as in `topk:8+{0}`; choose another name", entry.name));
         }
         if self.get(&entry.name).is_some() {
             return Err("the name is taken; choose another".into());

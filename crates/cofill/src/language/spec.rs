@@ -45,7 +45,7 @@ impl SamplerSpec {
         &self.entry
     }
 
-    /// Its ADAS discount, if it has one.
+    /// Its attention discount, if it has one.
     pub fn discount(&self) -> Option<AttentionDiscount> {
         self.discount
     }
@@ -64,9 +64,10 @@ impl SamplerSpec {
             }
             discount.check()?;
         }
-        let spec = SamplerSpec { discount, ..self.clone() };
-        spec.build()?; // what can be written can be built
-        Ok(spec)
+        // What can be written can be built, once its strength is known.
+        let settled = discount.map(|discount| if discount.auto { discount.with_alpha(0.0) } else { discount });
+        SamplerSpec { discount: settled, ..self.clone() }.build()?;
+        Ok(SamplerSpec { discount, ..self.clone() })
     }
 
     /// How it is written, in parts. Options at their defaults are left out.

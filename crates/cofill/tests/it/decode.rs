@@ -105,10 +105,11 @@ fn nfe_is_counted_and_bounded() {
             "punt" => masks * (1 + masks.next_power_of_two().ilog2() as usize), // a probe per bit of the rank
             "lookum" => masks * (1 + first_number()),   // a probe per path
             "apd" => 2 * masks,                         // the companion's
+            "oracle" => masks * (masks + 1) / 2,        // one at a time, in every step
             _ => masks,                                 // one commit a step is the least
         };
         assert!(nfe <= bound, "{}: {nfe} forwards, at most {bound}", run.label());
-        if !["punt", "lookum", "apd"].contains(&run.name()) {
+        if !["punt", "lookum", "oracle", "apd"].contains(&run.name()) {
             assert_eq!(steps, nfe, "{} does not probe", run.label());
         }
         if !["llada", "dream", "p2"].contains(&run.name()) {
@@ -171,6 +172,39 @@ fn credit_commits_what_was_once_proposed_there() {
 }
 
 #[test]
+fn the_oracle_writes_what_one_at_a_time_writes_in_fewer_steps() {
+    let mut saved = 0;
+    for run in RUNS.iter().filter(|run| run.name() == "oracle") {
+        let k = if run.sampler == "oracle" { 64 } else { 3 };
+        assert!(run.outcome.steps.iter().all(|step| step.commits.len() <= k), "{}", run.label());
+        // Above temperature 0 each step draws anew.
+        if run.setup.proposal.temperature == 0.0 {
+            let one = run.setup.must_run("topk:1");
+            assert_eq!(run.outcome.tokens, one.tokens, "{}", run.label());
+            // One at a time once, each block by itself; then a forward for every further step.
+            let most = one.nfe + run.outcome.steps.len();
+            assert!(run.outcome.nfe <= most, "{}: {} forwards, at most {most}", run.label(), run.outcome.nfe);
+            saved += one.steps.len() - run.outcome.steps.len();
+        }
+    }
+    assert!(saved > 100, "only {saved} steps fewer than one at a time");
+}
+
+#[test]
+fn what_is_committed_unforced_is_as_sure_as_the_sampler_says() {
+    let mut unforced = 0;
+    for run in RUNS.iter().filter(|run| ["less", "clad"].contains(&run.name())) {
+        let tau: f64 = run.sampler.split([':', ',', '@']).nth(1).expect("a parameter").parse().unwrap();
+        for step in &run.outcome.steps {
+            assert!(!step.forced || step.commits.len() == 1, "{}", run.label());
+            assert!(step.forced || step.commits.iter().all(|commit| commit.confidence >= tau), "{}", run.label());
+            unforced += usize::from(!step.forced);
+        }
+    }
+    assert!(unforced > 50, "only {unforced} steps were not forced");
+}
+
+#[test]
 fn steps_say_what_they_saw() {
     for run in RUNS.iter() {
         for (n, (canvas, step)) in run.setup.replay(&run.outcome.steps).enumerate() {
@@ -221,7 +255,7 @@ fn random_samplers_follow_the_seed_without_a_temperature_too() {
         assert!((1..6).any(|seed| order(seed) != order(0)), "`{sampler}`: five other seeds, one and the same order");
     }
     // Nobody else draws anything.
-    for sampler in ["topk:2+ad", "eb:3", "punt", "dapd", "klass", "p2:6"] {
+    for sampler in ["topk:2+ad", "eb:3", "punt", "dapd", "klass", "p2:6", "less", "clad:0.4", "oracle"] {
         let run = |seed| Setup::masks(12).sampled(0.0, seed).must_run(sampler);
         assert_eq!(run(0), run(1), "`{sampler}`");
     }

@@ -313,7 +313,7 @@ fn bare_numbers_that_are_missing_or_wrong() {
 #[test]
 fn one_step_is_not_enough_for_every_sampler() {
     let step = Snapshot::new(&[0.9, 0.5]).entropy(&[0.1, 0.2]);
-    for sampler in ["klass", "credit", "punt", "lookum"] {
+    for sampler in ["klass", "credit", "punt", "lookum", "less", "oracle"] {
         let error = snapshot_error(sampler, &step);
         assert!(matches!(error, Error::NeedsDecode { .. }), "{sampler}: {error:?}");
         assert!(error.to_string().contains("run a whole decode"), "{error}");

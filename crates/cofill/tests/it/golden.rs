@@ -64,9 +64,11 @@ fn step_line(step: &Step) -> String {
     if step.forced {
         line += "  forced";
     }
-    if let Some(d) = step.deferred {
+    if let Some(d) = &step.deferred {
         let until = if d.waits { "waits" } else { "later in the step" };
-        write!(line, "  deferred {} by {}, {} instead, {until}", d.position, d.by, d.instead).unwrap();
+        let through: String = d.through.iter().map(|j| format!(" through {j}")).collect();
+        let instead = d.instead.map_or("nobody".into(), |instead| instead.to_string());
+        write!(line, "  deferred {} by {}{through}, {instead} instead, {until}", d.position, d.by).unwrap();
     }
     line
 }

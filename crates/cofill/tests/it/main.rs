@@ -16,6 +16,9 @@ mod faults;
 // What holds for every input, on random steps and random logits.
 mod properties;
 
+// Influence along paths, the doubt and the veto: their definitions from scratch, and what they do to decodes.
+mod paths;
+
 // The sampler language: what it refuses and with which words, what it prints, and the round trip.
 mod spec;
 

@@ -4,7 +4,8 @@
 
 use crate::support::{EXAMPLES, spec};
 use cofill::adas::AttentionDiscount;
-use cofill::{Attention, Distributions, Picks, Proposal, Registry, SamplerSpec, Snapshot, Style};
+use cofill::control::{Control, ControlMatrix};
+use cofill::{Attention, Distributions, Layers, Needs, Picks, Proposal, Registry, SamplerSpec, Slot, Snapshot, Style};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -117,9 +118,9 @@ fn discountable(x: f64, k: usize) -> Vec<String> {
 
 #[test]
 fn the_list_of_discountable_samplers_is_whole() {
-    // Ten greedy rules with five rankings each, and Dream's own three.
+    // Twelve greedy rules with five rankings each, and Dream's own three.
     let samplers = discountable(0.5, 3);
-    assert_eq!(samplers.len(), 10 * 5 + 3);
+    assert_eq!(samplers.len(), 12 * 5 + 3);
     samplers.iter().for_each(|sampler| drop(spec(&format!("{sampler}+ad"))));
 }
 
@@ -140,6 +141,9 @@ proptest! {
             prop_assert_eq!(&base[..], &discounted[..], "{}", sampler);
             prop_assert_eq!(base.forced, discounted.forced);
             prop_assert!(discounted.deferral.is_none(), "{}", sampler);
+            let paths = step.select(&format!("{sampler}+paths:0"));
+            prop_assert_eq!(&base[..], &paths[..], "{}", sampler);
+            prop_assert!(paths.deferral.is_none() && base.forced == paths.forced, "{}", sampler);
         }
     }
 
@@ -153,6 +157,8 @@ proptest! {
             // Dream's schedule may wait; then there is no first pick.
             let (base, discounted) = (step.order(&sampler), step.order(&format!("{sampler}+ad:{alpha}")));
             prop_assert_eq!(base.first(), discounted.first(), "{}", sampler);
+            let paths = step.order(&format!("{sampler}+paths:{alpha}"));
+            prop_assert_eq!(base.first(), paths.first(), "{}", sampler);
         }
     }
 
@@ -169,6 +175,7 @@ proptest! {
                 format!("topk:{k}"), format!("fast:{x}"), format!("fast:{y}"), format!("fast-published:{y}"),
                 format!("fast-dllm:{y}"), format!("fast-upstream:{y}"), format!("threshold:{x}"), format!("eb:{y}"),
                 format!("eb-original:{x}"), format!("llada:{k}"), format!("threshold-dream:{x},{k}"),
+                format!("fast-profile:{x}"), format!("fast-profile:{y}"), format!("fast-sum:{y}"),
             ];
             for rule in rules {
                 let picked = step.order(&format!("{rule}{suffix}"));
@@ -225,7 +232,7 @@ proptest! {
             (format!("topk:{few}"), format!("topk:{many}")),
             (format!("threshold:{high}"), format!("threshold:{low}")), // τ falls
         ];
-        for rule in ["fast", "fast-published", "fast-dllm", "fast-upstream", "eb", "eb-original"] {
+        for rule in ["fast", "fast-published", "fast-dllm", "fast-upstream", "fast-profile", "fast-sum", "eb", "eb-original"] {
             pairs.push((format!("{rule}:{tight}"), format!("{rule}:{loose}")));
         }
         for (tight, loose) in pairs {
@@ -274,13 +281,16 @@ proptest! {
             h.clone().sum::<f64>() - h.fold(0.0, f64::max)
         };
         let dllm = |set: &[usize]| set.len() == 1 || min_c(set) >= 1.0 - x / (n(set) + 1.0);
-        let rules: [(String, Admits<'_>); 8] = [
+        let doubt = |set: &[usize]| set.iter().map(|&i| 1.0 - step.confidence[i]).sum::<f64>();
+        let rules: [(String, Admits<'_>); 10] = [
             (format!("topk:{k}"), &|set| set.len() <= k),
             (format!("threshold:{tau}"), &|set| min_c(set) >= tau),
             (format!("fast:{x}"), &|set| n(set) * (1.0 - min_c(set)) < x),
             (format!("fast-published:{x}"), &|set| (n(set) + 1.0) * (1.0 - min_c(set)) < x),
             (format!("fast-dllm:{x}"), &dllm),
             (format!("fast-upstream:{x}"), &|set| dllm(set) || set.len() == step.len()),
+            (format!("fast-profile:{x}"), &|set| set.len() == 1 || doubt(set) + 1.0 - min_c(set) < x),
+            (format!("fast-sum:{x}"), &|set| doubt(set) < x),
             (format!("eb:{x}"), &|set| dependence(set) < x),
             (format!("eb-original:{x}"), &|set| dependence(set) <= x),
         ];
@@ -289,6 +299,19 @@ proptest! {
             let picks = step.select(&sampler);
             prop_assert_eq!(picks.positions(), &order[..admitted.max(1)], "{}", sampler);
             prop_assert_eq!(picks.forced, admitted == 0, "{}", sampler);
+        }
+    }
+
+    #[test]
+    fn a_profile_takes_at_least_what_its_weakest_member_allows(step in numbers(), alpha in alpha(), x in 0.0..4.0f64) {
+        // Σ (1 − c) ≤ n (1 − min c), with equality only if all are equally sure.
+        for (factor, profile) in [("fast-published", "fast-profile"), ("fast", "fast-sum")] {
+            for suffix in [String::new(), format!("+ad:{alpha}")] {
+                let few = step.order(&format!("{factor}:{x}{suffix}"));
+                // Rounding may part what is equal: a sum of n terms and a product by n.
+                let many = step.order(&format!("{profile}:{}{suffix}", x + 1e-9));
+                prop_assert!(is_prefix(&few, &many), "{}:{}{} {:?}, {} {:?}", factor, x, suffix, few, profile, many);
+            }
         }
     }
 
@@ -329,7 +352,7 @@ proptest! {
             return Ok(());
         };
         let deferral = picks.deferral.expect("the orders part");
-        prop_assert_eq!((deferral.deferred.0, deferral.instead.0), (leader, order[t]));
+        prop_assert_eq!((deferral.deferred.0, deferral.instead), (leader, Some(Slot(order[t]))));
         let loss = |s: usize| alpha * step.attention[leader][s] * (1.0 - step.confidence[s]);
         let most = order[..t].iter().map(|&s| loss(s)).fold(0.0, f64::max);
         prop_assert!((deferral.discount - most).abs() < 1e-9 && (loss(deferral.by.0) - most).abs() < 1e-9);
@@ -343,20 +366,25 @@ proptest! {
         }),
         alpha in alpha(), x in 0.0..=1.0f64, y in 0.0..20.0f64, k in 1..24usize,
     ) {
-        // Without ties nothing may depend on where a position stands. (Random rankings draw by position; DUS, LocalLeap
-        // and hierarchy look at distances; DOS scores are all 0 when nothing is revealed.)
+        // Without ties nothing may depend on where a position stands. (Random rankings draw by position; DUS, LocalLeap, CLAD
+        // and hierarchy look at neighbours; DOS scores are all 0 when nothing is revealed.)
         let moved = step.permuted(&to);
         let rules = [
             format!("topk:{k}"), format!("fast:{y}"), format!("fast-published:{y}"), format!("fast-dllm:{y}"),
             format!("fast-upstream:{y}"), format!("threshold:{x}"), format!("eb:{y}"), format!("eb-original:{y}"),
-            format!("llada:{k}"), format!("dream:{k}"), format!("threshold-dream:{x},{k}"),
+            format!("llada:{k}"), format!("dream:{k}"), format!("threshold-dream:{x},{k}"), format!("fast-profile:{y}"),
+            format!("fast-sum:{y}"),
         ];
         for rule in rules {
             let rankings: &[&str] = match rule.starts_with("dream") {
                 true => &["@entropy", "@maskgit_plus", "@topk_margin"],
                 false => &["", "@entropy", "@margin"],
             };
-            for sampler in rankings.iter().map(|ranking| format!("{rule}{ranking}+ad:{alpha}")) {
+            let discounts = [format!("ad:{alpha}"), format!("ad:{alpha}@doubt@veto")];
+            let samplers = rankings.iter().flat_map(|ranking| {
+                discounts.iter().map(move |discount| (ranking, discount))
+            });
+            for sampler in samplers.map(|(ranking, discount)| format!("{rule}{ranking}+{discount}")) {
                 let here: Vec<usize> = step.order(&sampler).into_iter().map(|i| to[i]).collect();
                 prop_assert_eq!(here, moved.order(&sampler), "{}", sampler);
             }
@@ -387,7 +415,7 @@ proptest! {
         let p: Vec<f32> = rows[..candidates.len()].iter().flat_map(distribution).collect();
         let snapshot = step.snapshot().candidates(&candidates).distributions(Distributions::new(6, p).unwrap());
         // Those that probe or remask need more than one forward; decode.rs has them.
-        let needs_more = |sampler: &str| ["punt", "lookum", "p2", "apd"].contains(&spec(sampler).entry().name.as_str());
+        let needs_more = |sampler: &str| ["punt", "lookum", "p2", "oracle", "apd"].contains(&spec(sampler).entry().name.as_str());
         for &sampler in EXAMPLES {
             let picked = match snapshot.ask(&mut spec(sampler).build().unwrap()) {
                 Ok(picks) => picks.positions(),
@@ -401,6 +429,37 @@ proptest! {
             prop_assert_eq!(once.len(), picked.len(), "{}: {:?}", sampler, picked);
             let may_wait = sampler.starts_with("dream") || sampler.starts_with("p2");
             prop_assert!(may_wait || !picked.is_empty(), "{} picked nothing", sampler);
+        }
+    }
+
+    #[test]
+    fn a_control_keeps_what_it_says_and_nothing_else(step in distinct_numbers()) {
+        let (n, a) = (step.len(), &step.attention);
+        let others = |i: usize| (0..n).filter(move |&j| j != i);
+        let make = |control| {
+            let needs = Needs::default().attention(Layers::Last);
+            step.snapshot().view(&needs, |view| Ok(ControlMatrix::new(control).of(view).clone())).unwrap()
+        };
+        for control in Control::ALL {
+            let b = make(control);
+            prop_assert!((0..n).all(|i| b.get(i, i) == a[i][i]), "{}: the diagonal stays", control);
+            for (i, row) in a.iter().enumerate() {
+                let (before, after): (f64, f64) = others(i).fold((0.0, 0.0), |(x, y), j| (x + row[j], y + b.get(i, j)));
+                let kept = (before - after).abs() < 1e-9;
+                prop_assert!(kept || control == Control::Transposed, "{}: row {} sums to {}, not {}", control, i, after, before);
+                for j in others(i) {
+                    match control {
+                        Control::Transposed => prop_assert_eq!(b.get(i, j), a[j][i]),
+                        Control::Shuffled => prop_assert!(others(i).any(|k| row[k] == b.get(i, j))),
+                        Control::RowMean => prop_assert!((b.get(i, j) - before / (n - 1) as f64).abs() < 1e-12),
+                        // Nearer is more, at equal distance the same.
+                        Control::Distance => {
+                            let nearer = |k: usize| k.abs_diff(i) < j.abs_diff(i);
+                            prop_assert!(others(i).filter(|&k| nearer(k)).all(|k| b.get(i, k) >= b.get(i, j)));
+                        }
+                    }
+                }
+            }
         }
     }
 

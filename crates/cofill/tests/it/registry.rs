@@ -113,7 +113,7 @@ fn what_could_not_be_read_back_cannot_be_added() {
     for name in ["", "a+b", "a@b", "a:b", "a,b", "a=b", "a b", "Mine", "3d", "-a", "ä"] {
         refused(named(name), "a name is made of small letters");
     }
-    refused(named("ad"), "`ad` is the discount");
+    refused(named("ad"), "`ad` is a discount");
     refused(named("topk"), "the name is taken");
     refused(leftmost().version(""), "no version");
     refused(Entry::new("mine", "", |_, _| Ok(Policy::Commits(Box::new(Leftmost(1))))), "no version");
@@ -140,7 +140,7 @@ fn a_form_needs_no_registry() {
     assert_eq!(peaks.rule(), "peaks@wide@floor=0.1");
     let options: Vec<_> = peaks.options().iter().map(|option| (option.name.as_str(), option.value)).collect();
     assert_eq!(options, [("wide", None), ("floor", Some(0.1))]);
-    let ad = AttentionDiscount { alpha: 20.0, layers: Layers::First, weight: Weight::Mean };
+    let ad = AttentionDiscount { alpha: 20.0, layers: Layers::First, weight: Weight::Mean, ..Default::default() };
     assert_eq!(peaks.discount(), Some(ad));
     assert_eq!(peaks.to_string(), "peaks:0.5,2@wide@floor=0.1+ad:20@layer=first@weight=mask");
     assert_eq!(peaks.base().to_string(), "peaks:0.5,2@wide@floor=0.1");

@@ -109,8 +109,13 @@ fn options_are_those_the_sampler_has() {
 }
 
 #[test]
-fn the_discount_has_two_options() {
-    let accepted = "`@layer=first|middle|last|learned|N`, `@weight=self|mask`";
+fn the_discount_has_six_options() {
+    let accepted = "`@layer=first|middle|last|learned|N`, `@weight=self|mask`, `@paths`, `@doubt`, `@veto`";
+    refused!("topk:8+ad@source=noise", Error::Option { .. }, "`@source=noise`", "`@source=shuffled|transposed");
+    assert_eq!(spec("topk:8+paths@source=rowmean").to_string(), "topk:8+paths:100@source=rowmean");
+    refused!("topk:8+ad@paths@paths", Error::Option { .. }, "`+ad` was given twice `@paths`");
+    refused!("topk:8+paths@veto=1", Error::Option { .. }, "`+paths` has no option `@veto=1`", accepted);
+    refused!("topk:8+ad@path", Error::Option { .. }, "`@path`", accepted);
     refused!("topk:8+ad@layer=top", Error::Option { .. }, "`+ad` has no option `@layer=top`", accepted);
     refused!("topk:8+ad@layer=", Error::Option { .. }, accepted);
     refused!("topk:8+ad@layer=-1", Error::Option { .. }, accepted);
@@ -119,6 +124,30 @@ fn the_discount_has_two_options() {
     refused!("topk:8+ad@margin", Error::Option { .. }, "`@margin`", accepted);
     refused!("topk:8+ad@layer=1@layer=2", Error::Option { .. }, "twice `@layer=2`");
     refused!("topk:8+ad@weight=self@weight=self", Error::Option { .. }, "twice `@weight=self`");
+}
+
+#[test]
+fn paths_is_short_for_three_options() {
+    let same = |short: &str, long: &str| assert_eq!(spec(short).to_string(), spec(long).to_string());
+    same("topk:8+paths", "topk:8+ad:100@paths@doubt@veto");
+    same("topk:8+paths:25@layer=first", "topk:8+ad:25@veto@layer=first@doubt@paths");
+    same("topk:8+paths@paths", "topk:8+paths");
+    assert_eq!(spec("topk:8+ad:100@veto@paths@doubt").to_string(), "topk:8+paths:100");
+    assert_eq!(spec("topk:8+ad@paths@veto").to_string(), "topk:8+ad:40@paths@veto");
+    assert_eq!(spec("topk:8+paths:3@weight=mask").to_string(), "topk:8+paths:3@weight=mask");
+}
+
+#[test]
+fn a_strength_that_is_to_be_chosen_must_be_chosen_before_anything_is_built() {
+    let auto = spec("topk:8+paths:auto");
+    assert_eq!((auto.to_string().as_str(), auto.discount().unwrap().auto), ("topk:8+paths:auto", true));
+    assert_eq!(auto, spec("topk:8+ad:auto@paths@doubt@veto"));
+    let error = auto.build().expect_err("nobody chose").to_string();
+    assert!(error.contains("`+paths:auto`") && error.contains("a number in place of `auto`"), "{error}");
+    let chosen = auto.with_discount(auto.discount().map(|discount| discount.with_alpha(25.0))).unwrap();
+    assert_eq!(chosen, spec("topk:8+paths:25"));
+    refused!("topk:8+ad:auto", Error::OutOfRange { .. }, "only +paths can be `auto`", "`auto` was given");
+    refused!("topk:8+paths:auto1", Error::NotANumber { .. }, "`auto1` is not a number for ALPHA");
 }
 
 #[test]
@@ -168,6 +197,8 @@ fn the_registry_with_its_defaults() {
         fast-published:F fast-published:1\n\
         fast-dllm:F fast-dllm:1\n\
         fast-upstream:F fast-upstream:1\n\
+        fast-profile[:F] fast-profile:0.75\n\
+        fast-sum:F fast-sum:1\n\
         threshold:TAU threshold:1\n\
         eb:GAMMA eb:1\n\
         eb-original:GAMMA eb-original:1\n\
@@ -175,8 +206,10 @@ fn the_registry_with_its_defaults() {
         dream:STEPS dream:1\n\
         threshold-dream:TAU,STEPS threshold-dream:1,1\n\
         klass[:THETA[,KAPPA]] klass:0.7,1\n\
+        less[:TAU[,DRIFT]] less:0.75,0.04\n\
         dapd[:TAU_MIN[,TAU_MAX]] dapd:0.01,0.1\n\
         dawn[:INDUCE[,SINK[,EDGE[,LOW]]]] dawn:0.7,0.01,0.07,0.75\n\
+        clad[:TAU] clad:0.75\n\
         punt[:EPSILON] punt:0.1\n\
         dus[:BLOCK] dus:32\n\
         p2:STEPS p2:1\n\
@@ -184,6 +217,7 @@ fn the_registry_with_its_defaults() {
         localleap[:ANCHOR[,RELAXED[,RADIUS]]] localleap:0.9,0.75,4\n\
         hierarchy[:TAU[,LOW]] hierarchy:0.9,0.4\n\
         credit[:TAU] credit:0.9\n\
+        oracle[:K[,EPSILON]] oracle:64,100\n\
         demask[:TAU[,THETA]] demask:0.3,0\n\
         apd[:R[,M]] apd:0.7,100\n";
     let mut got = String::new();

@@ -227,12 +227,12 @@ fn a_discount_is_named_with_its_positions() {
     let (step, only_a, only_b, reason) = why(&base, &ad);
     let Why::Deferred { trace: 'B', deferred } = reason.clone() else { panic!("{reason:?}") };
     assert_eq!(only_a, [deferred.position], "what ADAS deferred is what Top-k alone commits");
-    assert_eq!(only_b, [deferred.instead]);
+    assert_eq!(only_b, [deferred.instead.unwrap()]);
     assert_eq!(deferred.by.abs_diff(deferred.position), 1, "the two words of a couple are neighbours");
     assert!([0, 3].contains(&deferred.by.min(deferred.position)), "couples start at 0 and 3");
     let both = |trace: &Trace| trace.steps[step].commits.iter().map(|c| c.position).collect::<Vec<_>>();
     assert_eq!(both(&base), [deferred.by, deferred.position]);
-    assert_eq!(both(&ad), [deferred.by, deferred.instead]);
+    assert_eq!(both(&ad), [deferred.by, deferred.instead.unwrap()]);
     assert!(deferred.waits && deferred.discount > 0.0);
 
     // The other way round it is trace A that deferred.

@@ -1,0 +1,105 @@
+//! Who is best within a budget of forwards: every family of samplers at its best setting, chosen on half of the questions and scored on the
+//! other half.
+//!
+//! Families with different parameters (Top-k, KLASS, DAPD) have no curve in common, but everybody can be asked for the best it can do in so
+//! many forwards. The best of many settings on the same questions would flatter whoever has the most settings; so questions with even
+//! numbers choose, and those with odd numbers count.
+
+use crate::points::{OperatingPoint, Points};
+use serde::Serialize;
+
+/// Forwards for a question, on average.
+pub const BUDGETS: [f64; 6] = [2.5, 3.0, 4.0, 6.0, 8.0, 12.0];
+
+/// A family's best settings within every budget, over all models and tasks.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Family {
+    /// The rule and its variant, as tables call them: `Fast-dLLM +paths:100`.
+    pub name: String,
+    /// For every budget the mean score in percent over models and tasks; none where some of these has no setting within it.
+    pub scores: Vec<Option<f64>>,
+    /// How many of the models x tasks have a setting within the budget.
+    pub reached: Vec<usize>,
+}
+
+/// Every family, in the order of the points; empty where answers are not known.
+pub fn budgets(points: &Points) -> Vec<Family> {
+    let mut families: Vec<String> = Vec::new();
+    for point in points.all() {
+        let name = family(point);
+        if !point.outcomes.is_empty() && !families.contains(&name) {
+            families.push(name);
+        }
+    }
+    let places: Vec<(String, String)> =
+        points.models().iter().flat_map(|m| points.tasks().into_iter().map(|t| (m.clone(), t))).collect();
+    let best = |name: &str, (model, task): &(String, String), budget: f64| -> Option<f64> {
+        let here = |point: &&OperatingPoint| {
+            point.model == *model && point.task == *task && family(point) == name && !point.outcomes.is_empty()
+        };
+        let settings = points.all().iter().filter(here).filter(|point| half(point, 0).1 <= budget);
+        let better = |a, b| if half(b, 0).0 > half(a, 0).0 { b } else { a };
+        settings.reduce(better).map(|point| half(point, 1).0)
+    };
+    let of = |name: String| {
+        let scores =
+            |budget: f64| -> Vec<f64> { places.iter().filter_map(|place| best(&name, place, budget)).collect() };
+        let found: Vec<Vec<f64>> = BUDGETS.iter().map(|&budget| scores(budget)).collect();
+        Family {
+            scores: found
+                .iter()
+                .map(|found| (found.len() == places.len()).then(|| found.iter().sum::<f64>() / found.len() as f64))
+                .collect(),
+            reached: found.iter().map(Vec::len).collect(),
+            name,
+        }
+    };
+    families.into_iter().map(of).collect()
+}
+
+fn family(point: &OperatingPoint) -> String {
+    point.sampler.rule.title() + &point.sampler.variant.suffix()
+}
+
+/// Score in percent and NFE over the questions whose number leaves this rest.
+fn half(point: &OperatingPoint, rest: usize) -> (f64, f64) {
+    let some: Vec<_> = point.outcomes.iter().skip(rest).step_by(2).collect();
+    let n = some.len().max(1) as f64;
+    let score = some.iter().map(|outcome| outcome.score).sum::<f64>();
+    (100.0 * score / n, some.iter().map(|outcome| outcome.nfe as f64).sum::<f64>() / n)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::points::Outcome;
+    use crate::points::tests::{BASE, point};
+
+    /// Even questions have one score, odd ones another.
+    fn split(sampler: (&str, &str, &str), nfe: usize, (even, odd): (f64, f64)) -> OperatingPoint {
+        let outcome = |i: usize| Outcome { prompt: i.to_string(), score: if i % 2 == 0 { even } else { odd }, nfe };
+        OperatingPoint { outcomes: (0..10).map(outcome).collect(), ..point(sampler, 50.0, nfe as f64) }
+    }
+
+    #[test]
+    fn the_even_questions_choose_and_the_odd_ones_count() {
+        // Of the settings within 4 forwards, the first looks best on even questions, and has 30 % on the odd ones.
+        let points = Points::new(vec![
+            split(("eb", "1", BASE), 4, (0.9, 0.3)),
+            split(("eb", "2", BASE), 3, (0.5, 0.8)),
+            split(("eb", "9", BASE), 9, (1.0, 1.0)),
+        ])
+        .unwrap();
+        let families = budgets(&points);
+        let [eb] = &families[..] else { panic!("{families:?}") };
+        let scores: Vec<Option<i32>> = eb.scores.iter().map(|s| s.map(|s| s.round() as i32)).collect();
+        // Budgets 2.5, 3, 4, 6, 8, 12.
+        assert_eq!(scores, [None, Some(80), Some(30), Some(30), Some(30), Some(100)]);
+        assert_eq!((eb.name.as_str(), eb.reached[0], eb.reached[1]), ("EB-Sampler", 0, 1));
+    }
+
+    #[test]
+    fn means_alone_choose_nothing() {
+        assert!(budgets(&Points::new(vec![point(("eb", "1", BASE), 40.0, 3.0)]).unwrap()).is_empty());
+    }
+}

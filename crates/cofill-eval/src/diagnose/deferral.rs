@@ -238,7 +238,18 @@ mod tests {
     fn effect(kl: f64, delta_confidence: f64) -> Effect {
         let (position, token, token_after) = (0, 0, 0);
         let (attention, confidence, gated, score) = (0.0, 0.5, 0.0, 0.5);
-        Effect { position, token, token_after, attention, kl, confidence, delta_confidence, gated, score }
+        Effect {
+            position,
+            token,
+            token_after,
+            attention,
+            kl,
+            confidence,
+            delta_confidence,
+            gated,
+            along_paths: gated,
+            score,
+        }
     }
 
     fn state(doc: usize, divergence: Option<(Effect, Effect)>) -> State {

@@ -201,6 +201,6 @@ mod tests {
     fn without_flips_there_is_nothing_to_foretell() {
         let flips =
             Flips::of(&Setting { task: "t".into(), model: "m".into(), states: Vec::new() }, &Bootstrap::default());
-        assert_eq!((flips.attention, flips.gain.is_none(), note(&[flips.clone()])), (None, true, None));
+        assert_eq!((flips.attention, flips.gain.is_none(), note(std::slice::from_ref(&flips))), (None, true, None));
     }
 }

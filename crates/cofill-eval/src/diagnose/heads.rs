@@ -136,6 +136,7 @@ mod tests {
             confidence: 0.5,
             delta_confidence: 0.0,
             gated: 0.0,
+            along_paths: 0.0,
             score: 0.5,
         };
         let revealed = Revealed { position: 0, token: 0, confidence: 0.5, uncertainty: 0.5 };

@@ -362,6 +362,7 @@ mod tests {
             confidence,
             delta_confidence: 0.1,
             gated,
+            along_paths: gated,
             score: confidence - 40.0 * gated,
         }
     }

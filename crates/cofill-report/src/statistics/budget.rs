@@ -77,7 +77,8 @@ mod tests {
 
     /// Even questions have one score, odd ones another.
     fn split(sampler: (&str, &str, &str), nfe: usize, (even, odd): (f64, f64)) -> OperatingPoint {
-        let outcome = |i: usize| Outcome { prompt: i.to_string(), score: if i % 2 == 0 { even } else { odd }, nfe };
+        let outcome =
+            |i: usize| Outcome { prompt: i.to_string(), score: if i.is_multiple_of(2) { even } else { odd }, nfe };
         OperatingPoint { outcomes: (0..10).map(outcome).collect(), ..point(sampler, 50.0, nfe as f64) }
     }
 

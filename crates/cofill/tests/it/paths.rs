@@ -15,6 +15,9 @@ struct Numbers {
     attention: Vec<Vec<f64>>, // [query][key]
 }
 
+/// What s takes from i.
+type Loss<'a> = &'a dyn Fn(usize, usize) -> f64;
+
 impl Numbers {
     fn len(&self) -> usize {
         self.confidence.len()
@@ -67,7 +70,7 @@ impl Numbers {
     }
 
     /// Algorithm 1 from its definition: what each of `chosen` takes from i is `loss(i, s)`; Top-k, with or without the zero.
-    fn greedy(&self, k: usize, veto: bool, loss: &dyn Fn(usize, usize) -> f64) -> Vec<usize> {
+    fn greedy(&self, k: usize, veto: bool, loss: Loss<'_>) -> Vec<usize> {
         let mut chosen: Vec<usize> = Vec::new();
         let utility = |i: usize, chosen: &[usize]| self.confidence[i] - chosen.iter().map(|&s| loss(i, s)).sum::<f64>();
         while chosen.len() < k.min(self.len()) {
@@ -106,8 +109,8 @@ proptest! {
         paths.open(&attention, &weight);
         for s in 0..n {
             paths.column(&attention, s, &mut column);
-            for i in (0..n).filter(|&i| i != s) {
-                prop_assert!((column[i] - want[i][s]).abs() < 1e-9, "R[{},{}]: {} is not {}", i, s, column[i], want[i][s]);
+            for (i, (got, row)) in column.iter().zip(&want).enumerate().filter(|&(i, _)| i != s) {
+                prop_assert!((got - row[s]).abs() < 1e-9, "R[{},{}]: {} is not {}", i, s, got, row[s]);
             }
         }
         // And it is the series: a thousand terms of it, where it ends without a guard.
@@ -133,7 +136,7 @@ proptest! {
         let along = |i: usize, s: usize| alpha * r[i][s];
         let direct_doubt = |i: usize, s: usize| step.doubt(i) * direct(i, s);
         let along_doubt = |i: usize, s: usize| step.doubt(i) * along(i, s);
-        let cases: [(&str, bool, &dyn Fn(usize, usize) -> f64); 8] = [
+        let cases: [(&str, bool, Loss<'_>); 8] = [
             ("", false, &direct),
             ("@veto", true, &direct),
             ("@doubt", false, &direct_doubt),

@@ -1,19 +1,23 @@
-"""The transformer of both families, in their own tensor names.
+"""The transformer of all families, in their own tensor names.
 
-LLaDA: no biases, row i predicts position i. Dream: biases on q, k and v, row i - 1 predicts position i.
+LLaDA: no biases, row i predicts position i. Dream: biases on q, k and v, row i - 1 predicts position i. Causal: Qwen2's layout, which is
+Dream's, and a position sees only what stands before it.
 """
 
+import json
 import math
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 
 @dataclass
 class Shape:
-    family: str  # llada | dream
+    family: str  # llada | dream | causal
     hidden: int
     layers: int
     heads: int
@@ -26,7 +30,11 @@ class Shape:
 
     @property
     def shift(self) -> bool:
-        return self.family == "dream"
+        return self.family != "llada"
+
+    @property
+    def causal(self) -> bool:
+        return self.family == "causal"
 
 
 class Norm(nn.Module):
@@ -43,7 +51,7 @@ class Block(nn.Module):
         super().__init__()
         self.s, self.dim = s, s.hidden // s.heads
         kv = s.kv_heads * self.dim
-        bias = s.family == "dream"
+        bias = s.family != "llada"
         self.attn_norm = Norm(s.hidden, s.eps)
         self.q = nn.Linear(s.hidden, s.hidden, bias=bias)
         self.k = nn.Linear(s.hidden, kv, bias=bias)
@@ -66,7 +74,10 @@ class Block(nn.Module):
         if self.s.kv_heads != self.s.heads:
             group = self.s.heads // self.s.kv_heads
             k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
-        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=visible)
+        if self.s.causal:  # padding stands at the end, where nobody sees it
+            mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        else:
+            mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=visible)
         x = x + self.o(mixed.transpose(1, 2).reshape(b, n, -1))
         h = self.mlp_norm(x)
         return x + self.down(F.silu(self.gate(h)) * self.up(h))
@@ -99,6 +110,10 @@ class Model(nn.Module):
 
     def forward(self, ids: Tensor, valid: Tensor, at: Tensor) -> Tensor:
         """Logits for the positions where `at` is true. ids, valid (false: padding), at: [b, n] -> [positions, vocab]"""
+        return self.head(self.norm(self.stream(ids, valid)[at]))
+
+    def stream(self, ids: Tensor, valid: Tensor) -> Tensor:
+        """What predicts every position, before the final norm. ids, valid: [b, n] -> [b, n, hidden]"""
         n = ids.shape[1]
         visible = None if bool(valid.all()) else valid[:, None, None, :]
         x = self.embedding(ids)
@@ -106,11 +121,38 @@ class Model(nn.Module):
             x = block(x, self.cos[:n], self.sin[:n], visible)
         if self.s.shift:
             x = x.roll(1, dims=1)  # the row of position i is row i - 1; position 0 is never masked
-        return self.head(self.norm(x[at]))
+        return x
 
 
 def config(s: Shape, end: int, mask: int) -> dict:
     """`config.json` in the family's own words."""
+    if s.family == "causal":
+        return {
+            "architectures": ["Qwen2ForCausalLM"],
+            "attention_dropout": 0.0,
+            "bos_token_id": end,
+            "eos_token_id": end,
+            "hidden_act": "silu",
+            "hidden_size": s.hidden,
+            "initializer_range": 0.02,
+            "intermediate_size": s.mlp,
+            "max_position_embeddings": s.context,
+            "max_window_layers": s.layers,
+            "model_type": "qwen2",
+            "num_attention_heads": s.heads,
+            "num_hidden_layers": s.layers,
+            "num_key_value_heads": s.kv_heads,
+            "pad_token_id": end,
+            "rms_norm_eps": s.eps,
+            "rope_scaling": None,
+            "rope_theta": s.theta,
+            "sliding_window": None,
+            "tie_word_embeddings": False,
+            "torch_dtype": "bfloat16",
+            "use_cache": False,
+            "use_sliding_window": False,
+            "vocab_size": s.vocab,
+        }
     if s.family == "dream":
         return {
             "architectures": ["DreamModel"],
@@ -220,6 +262,7 @@ NAMES = {
         "head": "lm_head",
     },
 }
+NAMES["causal"] = NAMES["dream"]
 
 
 def tensors(model: Model) -> dict[str, Tensor]:
@@ -229,6 +272,22 @@ def tensors(model: Model) -> dict[str, Tensor]:
         ".".join(names.get(part, part) for part in name.split(".")): p.detach().to(torch.bfloat16).contiguous()
         for name, p in model.named_parameters()
     }
+
+
+def load(directory: Path) -> Model:
+    """A tiny model from its checkpoint."""
+    c = json.loads((directory / "config.json").read_text())
+    if c["architectures"] == ["LLaDAModelLM"]:
+        sizes = (c["d_model"], c["n_layers"], c["n_heads"], c["n_kv_heads"], c["mlp_hidden_size"])
+        s = Shape("llada", *sizes, c["embedding_size"], c["rms_norm_eps"], c["rope_theta"])
+    else:
+        sizes = (c["hidden_size"], c["num_hidden_layers"], c["num_attention_heads"], c["num_key_value_heads"])
+        family = "causal" if c["architectures"] == ["Qwen2ForCausalLM"] else "dream"
+        s = Shape(family, *sizes, c["intermediate_size"], c["vocab_size"], c["rms_norm_eps"], c["rope_theta"])
+    model, stored, names = Model(s), load_file(directory / "model.safetensors"), NAMES[s.family]
+    state = {name: stored[".".join(names.get(part, part) for part in name.split("."))] for name in model.state_dict()}
+    model.load_state_dict({name: tensor.float() for name, tensor in state.items()})
+    return model.eval()
 
 
 def describe(s: Shape) -> dict:

@@ -6,6 +6,7 @@
     .venv-train/bin/python tools/train/train.py --family llada models/tiny-llada
     .venv-train/bin/python tools/train/train.py --family llada models/tiny-llada \\
         --resume --steps 4500 --line 0.7 --suffix 0.8 --mix 0.7,0.7,2,0.9,0.8
+    .venv-train/bin/python tools/train/train.py --family causal models/tiny-causal --hidden 96 --mlp 384 --steps 800
 
 The corpus comes from `cofill mini corpus`, the verdicts on validation answers from `cofill mini check`: tasks are defined once, in
 Rust. Objective: the prompt is kept, every answer token is masked with probability t, and the masked ones are predicted; t is
@@ -19,6 +20,9 @@ only copies writes `code` from its end, where the value is known, and meets the 
 share of those into what decoding is about to see: every number from some point on is gone. Without it tiny-llada read a result off
 the line below wherever that was possible, chose free constants of `code` that cannot meet, and stayed at 68 %. Which tokens are
 masked depends on where they stand, never on what they are, so the conditional distributions being learned are the same.
+
+`--family causal` is the model that APD asks beside a diffusion model: nothing is masked, and every answer token is predicted from
+what stands before it. It uses the tokenizer of the others, so that both speak of the same ids.
 
 Every batch is a function of (seed, step), so `--resume` continues exactly the run that was cut.
 """
@@ -51,7 +55,7 @@ COPIES = {"code": ((0, 2), (3, 1)), "chain": (None, (2, 0))}
 def arguments() -> argparse.Namespace:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("dir", type=Path, help="where tokenizer.json is and the checkpoint goes")
-    p.add_argument("--family", choices=["llada", "dream"], required=True)
+    p.add_argument("--family", choices=["llada", "dream", "causal"], required=True)
     p.add_argument("--cofill", default="target/release/cofill")
     p.add_argument("--work", type=Path, help="corpus and resumable state (default: .train/NAME)")
     p.add_argument("--resume", action="store_true")
@@ -173,7 +177,8 @@ def padded(rows: list[list[int]], fill: int) -> tuple[torch.Tensor, torch.Tensor
 
 @torch.no_grad()
 def decode(model: Model, canvases: list[list[int]], mask: int, end: int, k: int = 1) -> list[list[int]]:
-    """Top-k by confidence, temperature 0, all canvases at once; a quick stand-in for `cofill eval` while training."""
+    """Top-k by confidence, temperature 0, all canvases at once; a quick stand-in for `cofill eval` while training. A causal model goes
+    from left to right."""
     model.eval()
     ids, valid = padded(canvases, end)
     while True:
@@ -188,7 +193,8 @@ def decode(model: Model, canvases: list[list[int]], mask: int, end: int, k: int 
         p[:, mask] = 0  # never proposed, but confidence stays that of the full softmax
         confidence, token = p.max(-1)
         score = torch.full(ids.shape, -1.0, dtype=torch.float64)
-        score[masked] = confidence
+        # The earlier, the better: in (0, 1], as a confidence is.
+        score[masked] = 1.0 / (1.0 + masked.nonzero()[:, 1].double()) if model.s.causal else confidence
         best = torch.full_like(ids, end)
         best[masked] = token
         rows = torch.arange(len(ids))
@@ -246,6 +252,9 @@ def batch(corpora: list[Corpus], mix: np.ndarray, args: argparse.Namespace, data
         for j, b in enumerate(half):
             c, r, n = corpora[task[b]], row[b], length[b]
             ids[j, :n] = c.ids[r, :n]
+            if args.family == "causal":
+                at[j, :n] = c.maskable[r, :n]
+                continue
             if TASKS[task[b]] not in NO_LINES and rng.random() < args.line:
                 if args.suffix > 0 and rng.random() < args.suffix:
                     at[j, :n] = suffix(c, r, n, rng)
@@ -323,7 +332,8 @@ def main() -> None:
             optimizer.param_groups[0]["lr"] = lr * scale
         halves, total = batch(corpora, mix, args, data, step)
         for ids, valid, at, task in halves:
-            logits = model(ids.masked_fill(at, data.mask), valid, at)
+            seen = ids if shape.causal else ids.masked_fill(at, data.mask)
+            logits = model(seen, valid, at)
             loss = F.cross_entropy(logits, ids[at], reduction="none")
             (loss.sum() / total).backward()
             which = np.repeat(task, at.sum(1).numpy())

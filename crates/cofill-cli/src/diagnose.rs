@@ -130,16 +130,17 @@ fn fingerprints(models: &[String], subjects: &[Subject]) -> Done<Value> {
     Ok(Value::Object(models.iter().zip(subjects).map(one).collect::<Done<_>>()?))
 }
 
-/// Refuses options of a run that no diagnostic has: it decodes whole canvases to their end, and reads no text.
+/// Refuses options of a run that no diagnostic has: it decodes whole canvases to their end, asks one model, and reads no text.
 fn refuse(options: &RunOptions) -> Done<()> {
     let given = [
         ("--block", options.block.is_some()),
         ("--max-nfe", options.max_nfe.is_some()),
         ("--stop", !options.stop.is_empty()),
+        ("--companion", options.companion.is_some()),
     ];
     match given.iter().find(|(_, given)| *given) {
         Some((flag, _)) => Err(Fail::request(format!(
-            "{flag} is not for diagnostics, which decode the whole canvas to its end and read no text; leave it out"
+            "{flag} is not for diagnostics, which decode the whole canvas to its end, ask one model and read no text; leave it out"
         ))),
         None => Ok(options.check()?),
     }

@@ -94,6 +94,9 @@ impl From<cofill::Error> for Fail {
                 Err(source) => Fail::Run(cofill::Error::Denoiser(source).into()),
             },
             cofill::Error::Stalled { .. } => Fail::Run(error.into()),
+            cofill::Error::NoCompanion => {
+                Fail::request(format!("{error} (--companion tiny-causal, or the folder of a Qwen2 or Qwen3)"))
+            }
             _ => Fail::Request(error.into()),
         }
     }

@@ -72,7 +72,7 @@ fn object(entry: &Arc<Entry>) -> Done<Value> {
 /// In words, what a sampler must be shown beyond confidences.
 fn needs(entry: &Arc<Entry>) -> Done<Vec<String>> {
     let policy = entry.example().build()?;
-    let Needs { scope, entropy, margin, attention, distributions, history, reveals, .. } = policy.needs();
+    let Needs { scope, entropy, margin, attention, distributions, history, reveals, companion, .. } = policy.needs();
     let mut words = Vec::new();
     let mut say = |needed: bool, word: String| {
         if needed {
@@ -86,6 +86,7 @@ fn needs(entry: &Arc<Entry>) -> Done<Vec<String>> {
     say(scope > Scope::Candidates, format!("{scope:?} rows").to_lowercase());
     say(history, "earlier steps".into());
     say(reveals, "extra forwards".into());
+    say(companion, "a companion".into());
     say(matches!(policy, cofill::Policy::Remasks(_)), "remasking".into());
     if words.is_empty() {
         words.push("confidence".into());

@@ -6,7 +6,7 @@ use crate::options::{Ends, RunOptions};
 use crate::{Error, Result, TOY};
 use cofill::toy::Toy;
 use cofill::{Denoiser, HeadAttention, Prediction, Query, SamplerSpec, TokenId};
-use cofill_model::{AttentionRow, Checkpoint, Config, GenerationDefaults, Message, Model};
+use cofill_model::{AttentionRow, Checkpoint, Companion, Config, GenerationDefaults, Message, Model};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -69,6 +69,8 @@ struct Open {
     model: Model,
     text: Result<Text, cofill_model::Error>,
     defaults: GenerationDefaults,
+    /// The model beside it, as it was named.
+    companion: Option<String>,
 }
 
 /// What a benchmark must know of a checkpoint, short of its weights.
@@ -82,6 +84,8 @@ pub struct About {
     pub frame: Option<(TokenId, TokenId)>,
     /// Whether it has a chat template.
     pub chats: bool,
+    /// The SHA-256 of the head that predicts who changes whom, if it has one.
+    pub pair_head: Option<String>,
 }
 
 impl std::fmt::Debug for Engine {
@@ -94,12 +98,13 @@ impl About {
     /// Of a checkpoint of which nothing is loaded.
     pub fn checkpoint(checkpoint: &Checkpoint) -> Result<About> {
         let (config, bos) = (checkpoint.config()?, checkpoint.tokenizer()?.bos());
-        Ok(About::new(&config, bos, checkpoint.chat()?.is_some()))
+        let pair_head = checkpoint.pair_head()?.map(|head| head.sha256);
+        Ok(About::new(&config, bos, checkpoint.chat()?.is_some(), pair_head))
     }
 
-    fn new(config: &Config, bos: Option<TokenId>, chats: bool) -> About {
+    fn new(config: &Config, bos: Option<TokenId>, chats: bool, pair_head: Option<String>) -> About {
         let frame = frame(config);
-        About { family: config.family.to_string(), bos: frame.map(|(begin, _)| begin).or(bos), frame, chats }
+        About { family: config.family.to_string(), bos: frame.map(|(begin, _)| begin).or(bos), frame, chats, pair_head }
     }
 }
 
@@ -154,12 +159,13 @@ impl Engine {
         &self.name
     }
 
-    /// Sets what changes the model's answers: guidance, and the rows that attention is read from.
+    /// Sets what changes the model's answers: guidance, the rows that attention is read from, and the model beside it.
     pub fn configure(&mut self, options: &RunOptions) -> Result<()> {
         let Kind::Checkpoint(open) = &mut self.kind else {
             let (option, lacks) = match options {
                 RunOptions { cfg, .. } if *cfg != 0.0 => ("cfg", "prompt to do without"),
                 RunOptions { attention_of_source: true, .. } => ("attention_of_source", "rows that predict others"),
+                RunOptions { companion: Some(_), .. } => ("companion", "vocabulary that another model has, too"),
                 _ => return Ok(()),
             };
             return Err(Error::NotForTheToy { option, lacks });
@@ -167,7 +173,7 @@ impl Engine {
         open.model.set_guidance(options.cfg)?;
         let row = if options.attention_of_source { AttentionRow::Source } else { AttentionRow::Position };
         open.model.set_attention_row(row);
-        Ok(())
+        open.accompany(options)
     }
 
     /// Whether its checkpoint says that it was trained on the mini tasks.
@@ -271,7 +277,8 @@ impl Engine {
     pub fn about(&self) -> Result<About> {
         let open = self.open_checkpoint().ok_or_else(|| Error::NotACheckpoint { name: self.name.clone() })?;
         let bos = open.text.as_ref().ok().and_then(|text| text.tokenizer.bos());
-        Ok(About::new(open.model.config(), bos, self.has_chat_template()))
+        let pair_head = open.checkpoint.pair_head()?.map(|head| head.sha256);
+        Ok(About::new(open.model.config(), bos, self.has_chat_template(), pair_head))
     }
 
     /// The SHA-256 of its checkpoint.
@@ -366,6 +373,23 @@ impl Open {
         let text = checkpoint.tokenizer();
         let text = text.map(|tokenizer| Text { eos: tokenizer.piece(eos_id), tokenizer, chat: checkpoint.chat() });
         let defaults = checkpoint.generation_defaults()?;
-        Ok(Open { checkpoint, model, text, defaults })
+        Ok(Open { checkpoint, model, text, defaults, companion: None })
+    }
+
+    /// Loads the model that is to stand beside this one, unless it already does.
+    fn accompany(&mut self, options: &RunOptions) -> Result<()> {
+        if self.companion == options.companion {
+            return Ok(());
+        }
+        self.companion = None;
+        self.model.accompany(None); // the memory of one before that of the next is asked for
+        if let Some(name) = &options.companion {
+            let checkpoint = Engine::checkpoint_at(Path::new(name))?;
+            let companion = Companion::of(&checkpoint, options.load(), self.model.mask_id())?;
+            companion.check_vocabulary(self.text.as_ref().ok().map(|text| &text.tokenizer), &self.model)?;
+            self.model.accompany(Some(companion));
+        }
+        self.companion = options.companion.clone();
+        Ok(())
     }
 }

@@ -109,6 +109,7 @@ pub fn begin(
     options: &RunOptions,
     proposal: cofill::Proposal,
 ) -> cofill::Result<Decode> {
+    options.check_companion(sampler)?;
     Decode::builder(canvas, sampler.build()?)
         .proposal(proposal)
         .schedule(options.schedule())
@@ -250,6 +251,13 @@ impl Denoiser for Timed<'_> {
     fn denoise(&mut self, queries: &[Query<'_>]) -> cofill::Result<Vec<Prediction>> {
         let begun = Instant::now();
         let answer = self.denoiser.denoise(queries);
+        self.spent += begun.elapsed();
+        answer
+    }
+
+    fn consult(&mut self, queries: &[Query<'_>]) -> cofill::Result<Vec<Prediction>> {
+        let begun = Instant::now();
+        let answer = self.denoiser.consult(queries);
         self.spent += begun.elapsed();
         answer
     }

@@ -63,6 +63,10 @@ pub struct RunOptions {
     /// model for their order (dus, dream@origin, p2@random) keep it.
     #[cfg_attr(feature = "clap", arg(long))]
     pub confidence_eos_eot_inf: bool,
+    /// An autoregressive model beside the model, for samplers that ask one (apd): `tiny-causal`, or the folder of a Qwen2 or Qwen3 with the
+    /// model's vocabulary.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "MODEL"))]
+    pub companion: Option<String>,
     /// The root of all randomness.
     #[cfg_attr(feature = "clap", arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true))]
     pub seed: u64,
@@ -150,6 +154,18 @@ impl RunOptions {
             return bad("stop", "a text of one character or more", "an empty text".into());
         }
         Ok(())
+    }
+
+    /// Refuses a sampler that asks a companion where none is given, and a companion whom the sampler never asks.
+    pub fn check_companion(&self, sampler: &SamplerSpec) -> Result<()> {
+        match (sampler.build()?.needs().companion, &self.companion) {
+            (true, None) => Err(Error::NoCompanion),
+            (false, Some(given)) => {
+                let limit = format!("left out, since `{sampler}` asks none");
+                Err(Error::BadSetting { what: "companion", limit, given: format!("`{given}`") })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The options that decide what is generated, for the header of a result: where it was computed does not, and a length or a

@@ -41,7 +41,7 @@ pub struct Setting {
 /// One forward, and everything that was asked for is there: what a faulty denoiser leaves out is an error here and no
 /// panic later.
 fn ask(denoiser: &mut dyn Denoiser, query: Query<'_>) -> cofill::Result<Prediction> {
-    let prediction = denoiser.denoise(&[query])?.into_iter().next();
+    let prediction = cofill::ask(denoiser, &[query])?.into_iter().next();
     let wrong = |problem: String| cofill::Error::Contract { who: "denoiser", problem };
     let prediction = prediction.ok_or_else(|| wrong("it answers nothing".into()))?;
     let n = query.rows.len();

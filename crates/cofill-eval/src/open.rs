@@ -7,6 +7,7 @@ use crate::infill::InfillTask;
 use crate::judges::{self, JudgeSet};
 use crate::run::{BenchmarkTask, MiniTask, Question, Run, Settings, Task};
 use crate::spec::{EvalSpec, TaskOptions};
+use cofill::Layers;
 use cofill_engine::{About, Engine};
 use cofill_model::Model;
 use cofill_report::results::{self, Header, Record};
@@ -17,6 +18,7 @@ use cofill_tasks::wrapper::Wrapper;
 use serde_json::{Map, Value, json};
 use std::num::NonZeroUsize;
 use std::ops::Range;
+use std::path::Path;
 
 /// How many questions of a mini task are asked, unless somebody says.
 const MINI_LIMIT: usize = 500;
@@ -243,6 +245,7 @@ impl ResolvedRun {
     /// Decides every default of a point, for a model of which no weight need be loaded.
     pub fn new(spec: &EvalSpec, task: &OpenTask, about: &About) -> Result<ResolvedRun, Error> {
         spec.run.check()?;
+        spec.run.check_companion(&spec.sampler)?;
         // A family's name is its wrapper's; the others have none.
         let wrapper = spec.questions.wrapper.unwrap_or_else(|| about.family.parse().unwrap_or_default());
         let (mut what, wants_bos) = match task {
@@ -289,7 +292,19 @@ impl ResolvedRun {
         if let Some(version) = &spec.sampler.entry().version {
             what.insert("sampler_version".into(), json!(version));
         }
-        let settings = Settings { sampler: spec.sampler.clone(), options: spec.run.clone(), length, bos, end };
+        // Neither is among the files that a model's fingerprint covers, and only some samplers ask them.
+        if spec.sampler.build()?.needs().attention == Some(Layers::Learned) {
+            let missing = || cofill_model::Error::NoPairHead { path: spec.place() };
+            let sha256 = about.pair_head.as_ref().ok_or_else(missing).map_err(cofill_engine::Error::from)?;
+            what.insert("pair_head_sha256".into(), json!(sha256));
+        }
+        let options = spec.located_run();
+        if let Some(companion) = &options.companion {
+            let checkpoint = Engine::checkpoint_at(Path::new(companion))?;
+            let sha256 = checkpoint.fingerprint().map_err(cofill_engine::Error::from)?;
+            what.insert("companion_sha256".into(), json!(sha256));
+        }
+        let settings = Settings { sampler: spec.sampler.clone(), options, length, bos, end };
         Ok(ResolvedRun { settings, wrapper, what })
     }
 
@@ -318,7 +333,7 @@ impl Evaluation {
         let checkpoint = Engine::checkpoint_at(&spec.place())?;
         let spec = &EvalSpec { sampler: cofill_engine::settle(&spec.sampler, &checkpoint)?, ..spec.clone() };
         let run = ResolvedRun::new(spec, &task, &About::checkpoint(&checkpoint)?)?;
-        let engine = Engine::of_checkpoint(checkpoint, &spec.run)?;
+        let engine = Engine::of_checkpoint(checkpoint, &run.settings.options)?;
         let (docs, batch) = (task.docs(spec), batch(&engine, spec.questions.batch));
         Ok(Evaluation { engine, task, run, docs, batch })
     }
@@ -347,7 +362,7 @@ impl Evaluation {
 
 /// A point's model, and its fingerprint. Its checkpoint is opened once.
 pub(crate) fn engine(spec: &EvalSpec) -> Result<(Engine, String), Error> {
-    let engine = Engine::of_checkpoint(Engine::checkpoint_at(&spec.place())?, &spec.run)?;
+    let engine = Engine::of_checkpoint(Engine::checkpoint_at(&spec.place())?, &spec.located_run())?;
     let sha256 = engine.fingerprint()?;
     Ok((engine, sha256))
 }

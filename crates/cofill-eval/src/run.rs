@@ -204,6 +204,7 @@ impl Run<'_> {
             notes: results::notes(&scored),
             filters: results::filters(&scored),
             nfe: decode.nfe(),
+            companion_nfe: decode.companion_nfe(),
             steps: (decode.steps() < decode.nfe()).then(|| decode.steps()),
             seconds: *seconds,
         })

@@ -127,9 +127,21 @@ impl<S> EvalSpec<S> {
 
     /// Where its model is, if not inside the program.
     pub fn place(&self) -> PathBuf {
-        let name = PathBuf::from(&self.model);
+        self.located(&self.model)
+    }
+
+    fn located(&self, name: &str) -> PathBuf {
+        let name = PathBuf::from(name);
         let inside = self.models.as_ref().map(|folder| folder.join(&name));
         inside.filter(|path| path.exists()).unwrap_or(name)
+    }
+
+    /// Its options, with the companion where it is on this machine: like the model, in the folder of models or inside the program.
+    pub(crate) fn located_run(&self) -> RunOptions {
+        let companion = self.run.companion.as_ref().map(|name| self.located(name).display().to_string());
+        let mut run = self.run.clone();
+        run.companion = companion;
+        run
     }
 }
 

@@ -1,4 +1,4 @@
-//! Bidirectional attention, and reading its head mean off.
+//! Attention, in both directions or to what stands before, and reading its head mean off.
 //!
 //! `softmax(q kᵀ / √dim) v`, a few queries at a time over all heads: one task's scores fit the cache, and no more than that ever
 //! exists. The tasks are cut the same way for every number of threads, and a task's heads come in their order, so the
@@ -49,6 +49,8 @@ pub(crate) enum Sight {
     Everywhere,
     /// Those at most so many positions away, on either side (the local layers of ModernBERT).
     Within(usize),
+    /// Those up to its own position (causal models).
+    Before,
 }
 
 impl Sight {
@@ -56,6 +58,7 @@ impl Sight {
     fn of(self, position: usize, length: usize) -> Range<usize> {
         match self {
             Sight::Everywhere => 0..length,
+            Sight::Before => 0..length.min(position + 1),
             Sight::Within(reach) => {
                 position.saturating_sub(reach)..length.min(position.saturating_add(reach).saturating_add(1))
             }

@@ -2,11 +2,13 @@
 //! which of them it is.
 
 use crate::chat::ChatTemplate;
-use crate::config::Config;
+use crate::config::{COMPANIONS, Config};
 use crate::embedded;
 use crate::error::{Error, Result};
+use crate::files;
 use crate::generation_config::GenerationDefaults;
 use crate::gguf::{Gguf, keys};
+use crate::pair_head::{PairHead, PairHeadInfo};
 use crate::tokenizer::{Tokenizer, TokenizerConfig};
 use crate::weights::Weights;
 use cofill::TokenId;
@@ -69,6 +71,26 @@ impl Checkpoint {
             Kind::Folder => Config::load(&self.path),
             Kind::Gguf(file) => file.config(),
         }
+    }
+
+    /// Reads the configuration of a causal language model, to be the companion of a model with this mask.
+    pub fn companion_config(&self, mask_id: TokenId) -> Result<Config> {
+        match &self.kind {
+            Kind::Folder => {
+                let path = self.path.join("config.json");
+                Config::parse_companion(&files::read_required(&path)?, &path, mask_id)
+            }
+            Kind::Gguf(_) => {
+                let (what, given) = ("the checkpoint".into(), "a GGUF file".into());
+                let accepted = format!("a folder of {COMPANIONS}");
+                Err(Error::NotACompanion { path: self.path.clone(), what, given, accepted })
+            }
+        }
+    }
+
+    /// What is known of the head that predicts who changes whom; `None` if it has none. No GGUF file has one.
+    pub fn pair_head(&self) -> Result<Option<PairHeadInfo>> {
+        if self.is_folder() { PairHead::info(&self.path, self.config()?.hidden) } else { Ok(None) }
     }
 
     /// Opens the files of its tensors and reads their headers.

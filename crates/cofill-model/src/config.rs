@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// A bidirectional transformer's sizes and switches.
+/// A transformer's sizes and switches.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// Whose tensor names the checkpoint uses.
@@ -52,9 +52,11 @@ pub struct Config {
     pub tied: bool,
     /// Row i − 1 predicts position i (Dream, and Qwen models that say so).
     pub shift: bool,
+    /// A position sees only itself and what stands before it. Such a model fills no masks; it is a companion.
+    pub causal: bool,
     /// The most positions a canvas may have.
     pub context: usize,
-    /// The id of the token that stands for a masked position.
+    /// The id of the token that stands for a masked position; of a companion, the mask of the model that it accompanies.
     pub mask_id: TokenId,
     /// The id of the token that ends a text, and pads it.
     pub eos_id: TokenId,
@@ -99,6 +101,9 @@ impl fmt::Display for Family {
 const ACCEPTED: &str = "`LLaDAModelLM`, `DreamModel`, `A2DQwen2LMHeadModel`, `A2DQwen3LMHeadModel`, `BertForMaskedLM`, \
                         `AlbertForMaskedLM`, `RobertaForMaskedLM` and `ModernBertForMaskedLM`";
 
+/// The causal language models that are run beside a diffusion model.
+pub(crate) const COMPANIONS: &str = "`Qwen2ForCausalLM` and `Qwen3ForCausalLM`";
+
 /// Diffusion models in which a block of positions sees itself and what stands before it, but nothing after it.
 const BLOCK_CAUSAL: [&str; 4] =
     ["SDARForCausalLM", "SDARMoeForCausalLM", "LLaDA2MoeModelLM", "Fast_dLLM_QwenForCausalLM"];
@@ -127,25 +132,21 @@ impl Config {
 
     /// The same; what encoders leave to their tokenizer and their tensors is looked up in `folder`.
     fn parse_in(folder: Option<&Path>, text: &str, path: &Path) -> Result<Config> {
-        let malformed = |problem: String| Error::Malformed { path: path.into(), problem };
-        let value: Value = serde_json::from_str(text).map_err(|error| malformed(format!("not JSON: {error}")))?;
-        let Value::Object(map) = value else { return Err(malformed("not a JSON object".into())) };
-        let fields = Fields { map, path: path.into() };
+        let fields = Fields::of(text, path)?;
         if let Some(family) = fields.encoder_family(folder) {
             let config = fields.encoder(family, folder)?;
             config.check(path)?;
             return Ok(config);
         }
-        let names = fields.get("architectures")?;
-        let first = names.as_array().and_then(|names| names.first()).and_then(Value::as_str);
-        let architecture = first.ok_or_else(|| {
-            fields.malformed(format!("`architectures` is {names}, but must be a list of a name: {ACCEPTED}"))
-        })?;
-        let config = match architecture {
+        let architecture = fields.architecture()?;
+        let config = match architecture.as_str() {
             "LLaDAModelLM" => fields.llada()?,
             "DreamModel" => fields.dream()?,
-            "A2DQwen2LMHeadModel" => fields.qwen2()?,
-            "A2DQwen3LMHeadModel" => fields.qwen3()?,
+            "A2DQwen2LMHeadModel" => fields.qwen2(Role::Denoiser)?,
+            "A2DQwen3LMHeadModel" => fields.qwen3(Role::Denoiser)?,
+            "Qwen2ForCausalLM" | "Qwen3ForCausalLM" => {
+                return Err(Error::Causal { path: path.into(), given: architecture });
+            }
             given if BLOCK_CAUSAL.contains(&given) => return Err(fields.block_causal("architectures[0]", given)),
             given => return Err(fields.unsupported("architectures[0]", given, ACCEPTED)),
         };
@@ -169,6 +170,22 @@ impl Config {
             None => vec![self.rope_theta],
             Some(encoder) => encoder.local.iter().flat_map(|local| [self.rope_theta, local.theta]).collect(),
         }
+    }
+
+    /// Reads the text of the `config.json` of a causal language model, to be the companion of a model with this mask.
+    pub fn parse_companion(text: &str, path: &Path, mask_id: TokenId) -> Result<Config> {
+        let fields = Fields::of(text, path)?;
+        let architecture = fields.architecture()?;
+        let config = match architecture.as_str() {
+            "Qwen2ForCausalLM" => fields.qwen2(Role::Companion { mask_id })?,
+            "Qwen3ForCausalLM" => fields.qwen3(Role::Companion { mask_id })?,
+            _ => {
+                let (what, accepted) = ("architectures[0]".into(), COMPANIONS.into());
+                return Err(Error::NotACompanion { path: path.into(), what, given: architecture, accepted });
+            }
+        };
+        config.check(path)?;
+        Ok(config)
     }
 
     /// That the values fit each other, whatever file (`path`) they come from.
@@ -212,6 +229,7 @@ struct Qwen {
     o_bias: bool,
     qk_norm: bool,
     shift: bool,
+    causal: bool,
     mask_id: TokenId,
 }
 
@@ -221,7 +239,34 @@ struct Fields {
     path: PathBuf,
 }
 
+/// What a model is read for.
+#[derive(Clone, Copy)]
+enum Role {
+    /// To fill masks: its positions see everything.
+    Denoiser,
+    /// To stand beside a model with this mask: its positions see what is before them.
+    Companion { mask_id: TokenId },
+}
+
 impl Fields {
+    /// The fields of a file.
+    fn of(text: &str, path: &Path) -> Result<Fields> {
+        let malformed = |problem: String| Error::Malformed { path: path.into(), problem };
+        let value: Value = serde_json::from_str(text).map_err(|error| malformed(format!("not JSON: {error}")))?;
+        let Value::Object(map) = value else { return Err(malformed("not a JSON object".into())) };
+        Ok(Fields { map, path: path.into() })
+    }
+
+    /// The first of its architectures.
+    fn architecture(&self) -> Result<String> {
+        let names = self.get("architectures")?;
+        let first = names.as_array().and_then(|names| names.first()).and_then(Value::as_str);
+        let architecture = first.ok_or_else(|| {
+            self.malformed(format!("`architectures` is {names}, but must be a list of a name: {ACCEPTED}"))
+        })?;
+        Ok(architecture.to_owned())
+    }
+
     fn llada(&self) -> Result<Config> {
         self.demand("block_type", "llama")?;
         self.demand("activation_type", "silu")?;
@@ -255,6 +300,7 @@ impl Fields {
             qk_norm: false,
             tied: self.switch("weight_tying")?,
             shift: false,
+            causal: false,
             context: self.size("max_sequence_length")?,
             mask_id: self.id("mask_token_id")?,
             eos_id: self.id("eos_token_id")?,
@@ -272,46 +318,49 @@ impl Fields {
             o_bias: false,
             qk_norm: false,
             shift: true,
+            causal: false,
             mask_id: self.id("mask_token_id")?,
         })
     }
 
     /// Qwen2's class always has biases, and splits the width over the heads unless it is told otherwise.
-    fn qwen2(&self) -> Result<Config> {
+    fn qwen2(&self, role: Role) -> Result<Config> {
         self.attends_everywhere()?;
         let head_dim = if self.has("head_dim") { self.size("head_dim")? } else { self.split()? };
         self.qwen_shaped(&Qwen {
             family: Family::Qwen,
             head_dim,
-            rope_theta: self.rope_theta()?,
+            rope_theta: self.rope_theta(role)?,
             qkv_bias: true,
             o_bias: false,
             qk_norm: false,
-            shift: self.has("right_shift_logits") && self.switch("right_shift_logits")?,
-            mask_id: self.mask_id()?,
+            shift: self.shift(role)?,
+            causal: matches!(role, Role::Companion { .. }),
+            mask_id: self.mask_id(role)?,
         })
     }
 
     /// Qwen3's class normalises q and k, has biases on all of attention or on none of it, and heads as wide as it says.
-    fn qwen3(&self) -> Result<Config> {
+    fn qwen3(&self, role: Role) -> Result<Config> {
         self.attends_everywhere()?;
         let bias = self.switch("attention_bias")?;
         self.qwen_shaped(&Qwen {
             family: Family::Qwen,
             head_dim: self.size("head_dim")?,
-            rope_theta: self.rope_theta()?,
+            rope_theta: self.rope_theta(role)?,
             qkv_bias: bias,
             o_bias: bias,
             qk_norm: true,
-            shift: self.has("right_shift_logits") && self.switch("right_shift_logits")?,
-            mask_id: self.mask_id()?,
+            shift: self.shift(role)?,
+            causal: matches!(role, Role::Companion { .. }),
+            mask_id: self.mask_id(role)?,
         })
     }
 
     fn qwen_shaped(&self, qwen: &Qwen) -> Result<Config> {
         self.demand("hidden_act", "silu")?;
         self.demand("use_sliding_window", false)?;
-        let Qwen { family, head_dim, rope_theta, qkv_bias, o_bias, qk_norm, shift, mask_id } = *qwen;
+        let Qwen { family, head_dim, rope_theta, qkv_bias, o_bias, qk_norm, shift, causal, mask_id } = *qwen;
         Ok(Config {
             family,
             hidden: self.size("hidden_size")?,
@@ -328,6 +377,7 @@ impl Fields {
             qk_norm,
             tied: self.switch("tie_word_embeddings")?,
             shift,
+            causal,
             context: self.size("max_position_embeddings")?,
             mask_id,
             eos_id: self.id("eos_token_id")?,
@@ -353,9 +403,11 @@ impl Fields {
     }
 
     /// `rope_theta`, or since transformers 5 `rope_parameters` with it inside. Scaled angles are refused in both.
-    fn rope_theta(&self) -> Result<f64> {
+    fn rope_theta(&self, role: Role) -> Result<f64> {
         let new = self.has("rope_parameters");
-        if !new || self.has("rope_scaling") {
+        // Published causal models may leave it out, which their class reads as none.
+        let may_lack = new || matches!(role, Role::Companion { .. });
+        if !may_lack || self.has("rope_scaling") {
             self.demand("rope_scaling", Value::Null)?;
         }
         if !new {
@@ -370,11 +422,19 @@ impl Fields {
     }
 
     /// dllm leaves the mask to the tokenizer, so this is the field its checkpoints lack.
-    fn mask_id(&self) -> Result<TokenId> {
-        if self.has("mask_token_id") {
-            self.id("mask_token_id")
-        } else {
-            Err(Error::NoMaskId { path: self.path.clone(), tokenizers: None })
+    fn mask_id(&self, role: Role) -> Result<TokenId> {
+        match role {
+            Role::Companion { mask_id } => Ok(mask_id),
+            Role::Denoiser if self.has("mask_token_id") => self.id("mask_token_id"),
+            Role::Denoiser => Err(Error::NoMaskId { path: self.path.clone(), tokenizers: None }),
+        }
+    }
+
+    /// A causal model says at row i what comes next, so row i - 1 predicts position i.
+    fn shift(&self, role: Role) -> Result<bool> {
+        match role {
+            Role::Companion { .. } => Ok(true),
+            Role::Denoiser => Ok(self.has("right_shift_logits") && self.switch("right_shift_logits")?),
         }
     }
 

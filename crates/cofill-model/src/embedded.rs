@@ -1,4 +1,5 @@
-//! The models inside the program: `tiny-llada` and `tiny-dream`, trained by `tools/train` (their cards: `models/*/README.md`).
+//! The models inside the program: `tiny-llada` and `tiny-dream`, and `tiny-causal`, which is a companion of both. Trained by `tools/train`
+//! (their cards: `models/*/README.md`).
 //!
 //! Each is a checkpoint folder like any other, only that its files lie in the program; `files.rs` finds them under paths that
 //! begin with `embedded:`. Without the feature `embedded` there are none.
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 type Files = &'static [(&'static str, &'static [u8])];
 
 macro_rules! folder {
-    ($name:literal) => {
+    ($name:literal $(and $more:literal)?) => {
         (
             $name,
             &[
@@ -18,6 +19,7 @@ macro_rules! folder {
                 folder!($name, "model.safetensors"),
                 folder!($name, "tokenizer.json"),
                 folder!($name, "tokenizer_config.json"),
+                $(folder!($name, $more),)?
             ],
         )
     };
@@ -27,7 +29,11 @@ macro_rules! folder {
 }
 
 #[cfg(feature = "embedded")]
-const FOLDERS: &[(&str, Files)] = &[folder!("tiny-llada"), folder!("tiny-dream")];
+const FOLDERS: &[(&str, Files)] = &[
+    folder!("tiny-llada" and "pair_head.safetensors"),
+    folder!("tiny-dream" and "pair_head.safetensors"),
+    folder!("tiny-causal"),
+];
 #[cfg(not(feature = "embedded"))]
 const FOLDERS: &[(&str, Files)] = &[];
 

@@ -66,6 +66,64 @@ pub enum Error {
         /// The value of that field.
         given: String,
     },
+    /// A causal language model where one is needed that fills masks.
+    #[error(
+        "`{}`: architectures[0] is `{given}`, a causal language model, which fills no masks; it can be the companion of a diffusion \
+         model of the same vocabulary, for samplers that ask one",
+        path.display()
+    )]
+    Causal {
+        /// The configuration that says so.
+        path: PathBuf,
+        /// The architecture that it names.
+        given: String,
+    },
+    /// A companion that is no causal language model.
+    #[error("`{}`: {what} is `{given}`, but a companion is a causal language model: {accepted}", path.display())]
+    NotACompanion {
+        /// The file that says so.
+        path: PathBuf,
+        /// The field that says so.
+        what: String,
+        /// The value of that field.
+        given: String,
+        /// The values that companions have.
+        accepted: String,
+    },
+    /// A companion whose token ids mean something else.
+    #[error(
+        "the companion's token {id} is `{companion}`, but the model's is `{model}`; both must have one vocabulary: take models of one family"
+    )]
+    OtherVocabulary {
+        /// The first id that differs.
+        id: u32,
+        /// The companion's token.
+        companion: String,
+        /// The model's token.
+        model: String,
+    },
+    /// A companion with another number of tokens, and no tokenizers to compare.
+    #[error(
+        "the companion has {companion} token ids and the model {model}, and without a tokenizer of both nobody can say which are the same; \
+         take models of one family, with their tokenizers"
+    )]
+    OtherSize {
+        /// The companion's.
+        companion: usize,
+        /// The model's.
+        model: usize,
+    },
+    /// A model without the head that predicts who changes whom.
+    #[error(
+        "`{}` has no `{}`, which predicts who changes whom; train one for a folder with tools/train/pairs.py, or rank by a layer's \
+         attention",
+        path.display(),
+        crate::pair_head::FILE
+    )]
+    NoPairHead {
+        /// The folder or file of the model.
+        path: PathBuf,
+    },
     /// A configuration without the id of the mask token.
     #[error("`{}`: the field `mask_token_id` is missing; {}", path.display(), mask_remedy(*tokenizers))]
     NoMaskId {

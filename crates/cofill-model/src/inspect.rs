@@ -5,6 +5,7 @@ use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::load_options::Dtype;
 use crate::matrix::rearranged;
+use crate::pair_head::PairHeadInfo;
 use crate::stored::TYPES;
 use crate::tensor_list::{RequiredTensor, Role, problems_with, product, required_tensors, superfluous, tied_head};
 use crate::weights::TensorInfo;
@@ -35,6 +36,8 @@ pub struct Inspection {
     pub tokenizer: Result<()>,
     /// Whether there is a chat template, or why it cannot be used.
     pub chat: Result<bool>,
+    /// The head that predicts who changes whom, if there is one, or why it cannot be used.
+    pub pair_head: Result<Option<PairHeadInfo>>,
 }
 
 /// The bytes of the loaded weights.
@@ -52,12 +55,17 @@ impl Inspection {
     /// Whether everything that is there can be used. A checkpoint without a tokenizer or a template is as sound as one with.
     pub fn is_sound(&self) -> bool {
         let tokenizer = matches!(self.tokenizer, Ok(()) | Err(Error::Missing { .. }));
-        self.problems.is_empty() && tokenizer && self.chat.is_ok()
+        self.problems.is_empty() && tokenizer && self.chat.is_ok() && self.pair_head.is_ok()
     }
 
     /// Reads the headers of a checkpoint.
     pub fn of(checkpoint: &Checkpoint) -> Result<Inspection> {
-        let (config, weights) = (checkpoint.config()?, checkpoint.weights()?);
+        let config = match checkpoint.config() {
+            // Whose mask it will be told is not known here.
+            Err(Error::Causal { .. }) => checkpoint.companion_config(0)?,
+            config => config?,
+        };
+        let weights = checkpoint.weights()?;
         let required = required_tensors(&config, &weights)?;
         let tensors: Vec<TensorInfo> = weights.list();
         let mut stored: BTreeMap<String, (usize, u64)> = BTreeMap::new();
@@ -103,6 +111,7 @@ impl Inspection {
             superfluous,
             tokenizer: checkpoint.tokenizer().map(drop),
             chat: checkpoint.chat().map(|template| template.is_some()),
+            pair_head: if config.causal { Ok(None) } else { checkpoint.pair_head() },
             config,
             tensors,
         })

@@ -7,14 +7,16 @@
 use crate::attention::{AttentionQuery, PerHead};
 use crate::blocks::{ForwardRequest, Hidden, Pass};
 use crate::checkpoint::Checkpoint;
+use crate::companion::Companion;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::load_options::LoadOptions;
 use crate::network::Network;
+use crate::pair_head::PairHead;
 use crate::timing::Timing;
-use cofill::{Attention, Denoiser, Distributions, HeadAttention, Prediction, Query, Row, RowStats, TokenId};
+use cofill::{Attention, Denoiser, Distributions, HeadAttention, Layers, Prediction, Query, Row, RowStats, TokenId};
 use rayon::prelude::*;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// A checkpoint that is loaded and answers queries.
@@ -23,6 +25,10 @@ pub struct Model {
     guidance: f64,
     attention_row: AttentionRow,
     timing: Timing,
+    pair_head: Option<PairHead>,
+    /// Where it comes from, for messages.
+    place: PathBuf,
+    companion: Option<Box<Model>>,
 }
 
 /// Below this width, sequences of a batch are computed at the same time.
@@ -51,13 +57,34 @@ impl Model {
 
     /// Loads an open checkpoint with these options.
     pub fn of(checkpoint: &Checkpoint, options: impl Into<LoadOptions>) -> Result<Model> {
-        Ok(Model::new(Network::load(checkpoint.config()?, &checkpoint.weights()?, options)?))
+        let config = checkpoint.config()?;
+        let pair_head = if checkpoint.is_folder() { PairHead::load(checkpoint.path(), config.hidden)? } else { None };
+        let model = Model::new(Network::load(config, &checkpoint.weights()?, options)?);
+        Ok(Model { pair_head, place: checkpoint.path().into(), ..model })
     }
 
     /// A network as a denoiser.
     pub fn new(network: impl Into<Network>) -> Model {
-        let (attention_row, timing) = (AttentionRow::default(), Timing::default());
-        Model { network: network.into(), guidance: 0.0, attention_row, timing }
+        Model {
+            network: network.into(),
+            guidance: 0.0,
+            attention_row: AttentionRow::default(),
+            timing: Timing::default(),
+            pair_head: None,
+            place: PathBuf::from("a model without a checkpoint"),
+            companion: None,
+        }
+    }
+
+    /// Puts a causal language model beside it, or none, for samplers that ask one. Whether both speak of the same tokens is for
+    /// [`Companion::check_vocabulary`] to say.
+    pub fn accompany(&mut self, companion: Option<Companion>) {
+        self.companion = companion.map(|companion| Box::new(companion.model));
+    }
+
+    /// The model beside it, to change how it computes.
+    pub fn companion_mut(&mut self) -> Option<&mut Model> {
+        self.companion.as_deref_mut()
     }
 
     /// Where the time went since the last call.
@@ -154,14 +181,23 @@ impl Model {
         let sources: Vec<usize> = query.rows.iter().map(|&position| self.source(position)).collect();
         let mut rows = sources.clone();
         rows.dedup();
-        let layers = query.attention.map(|layers| layers.resolve(self.config().layers)).transpose()?;
+        let head = self.head_for(query)?;
+        let layers = query.attention.filter(|_| head.is_none());
+        let layers = layers.map(|layers| layers.resolve(self.config().layers)).transpose()?;
         let queries = match self.attention_row {
             AttentionRow::Position => query.rows,
             AttentionRow::Source => &sources,
         };
         let probe = |layers| AttentionQuery { layers, queries, keys: query.rows, heads: PerHead::Mean };
         let pass = self.network.forward(query.tokens, &ForwardRequest { rows: &rows, attention: layers.map(probe) })?;
-        let attention = pass.attention.map(|by_key| Attention::from_keys(query.rows.len(), by_key)).transpose()?;
+        let attention = match head {
+            Some(head) => {
+                let hidden = pass.hidden.to_rows()?;
+                let of = |source: &usize| &hidden[rows.binary_search(source).unwrap_or_default()];
+                Some(head.influence(query.rows, &sources.iter().flat_map(of).copied().collect::<Vec<_>>()))
+            }
+            None => pass.attention.map(|by_key| Attention::from_keys(query.rows.len(), by_key)).transpose()?,
+        };
         let mut timing = pass.timing;
         let unguided = if self.guidance > 0.0 { Some(self.unguided(query, &rows)?) } else { None };
         let begun = Instant::now();
@@ -169,6 +205,15 @@ impl Model {
         let (stats, distributions) = self.read(query, &rows, &pass.hidden, hidden)?;
         timing += Timing { head: begun.elapsed(), ..unguided.map_or_else(Timing::default, |pass| pass.timing) };
         Ok((Prediction::new(stats).attention(attention).distributions(distributions), timing))
+    }
+
+    /// The head that predicts who changes whom, if that is asked for.
+    fn head_for(&self, query: &Query<'_>) -> Result<Option<&PairHead>> {
+        match (query.attention, &self.pair_head) {
+            (Some(Layers::Learned), None) => Err(Error::NoPairHead { path: self.place.clone() }),
+            (Some(Layers::Learned), head) => Ok(head.as_ref()),
+            _ => Ok(None),
+        }
     }
 
     /// One pass that keeps every head of every layer by itself.
@@ -262,6 +307,14 @@ impl Denoiser for Model {
 
     fn vocab(&self) -> usize {
         self.config().vocab
+    }
+
+    /// The causal language model beside it.
+    fn consult(&mut self, batch: &[Query<'_>]) -> cofill::Result<Vec<Prediction>> {
+        let companion = self.companion.as_mut().ok_or(cofill::Error::NoCompanion)?;
+        let answers = companion.denoise(batch);
+        self.timing += companion.take_timing();
+        answers
     }
 
     /// Sequences are computed each for itself: nobody's numbers depend on who else is in the batch. Wide models have work for every

@@ -66,6 +66,7 @@ impl Model {
             qk_norm: false,
             tied: false,
             shift: false,
+            causal: false,
             context,
             mask_id: vocab as u32 - 1,
             eos_id: vocab as u32 - 2,

@@ -138,6 +138,17 @@ impl Tokenizer {
         self.pipeline.inner.token_to_id(text)
     }
 
+    /// The first id that means another token in `other`, and both tokens. Ids that only one of them has are no difference, nor is `except`.
+    pub(crate) fn first_difference(&self, other: &Tokenizer, except: u32) -> Option<(u32, String, String)> {
+        let by_id = |it: &Tokenizer| it.vocab().into_iter().map(|(token, id)| (id, token)).collect::<HashMap<_, _>>();
+        let theirs = by_id(other);
+        let differs = |(id, token): (u32, String)| {
+            let there = theirs.get(&id).filter(|there| **there != token && id != except)?;
+            Some((id, token, there.clone()))
+        };
+        by_id(self).into_iter().filter_map(differs).min()
+    }
+
     /// The folder or file it came from.
     pub(crate) fn path(&self) -> &Path {
         &self.dir

@@ -1,4 +1,4 @@
-//! One bidirectional transformer for every family.
+//! One transformer for every family, bidirectional but for companions.
 //!
 //! ```text
 //! x = emb[ids]
@@ -6,7 +6,7 @@
 //!              x += down(silu(gate(h)) · up(h))              with h = rms(x)
 //! ```
 //!
-//! No causal mask, no timestep. Every sequence is computed alone, so what it gives cannot depend on its neighbours. In the final
+//! No timestep; a causal mask only where the configuration says so. Every sequence is computed alone, so what it gives cannot depend on its neighbours. In the final
 //! block only the asked rows have queries, an output projection and an MLP.
 
 use crate::attention::{HeadMean, Heads, Sight, attend, attend_by_ops};
@@ -142,8 +142,9 @@ impl Transformer {
         rotary: &Rotary,
         mean: Option<&mut HeadMean>,
     ) -> Computed<Tensor> {
-        let Config { heads, kv_heads, head_dim, .. } = self.config;
-        let cut = Heads { queries: heads, keys: kv_heads, dim: head_dim, sight: Sight::Everywhere };
+        let Config { heads, kv_heads, head_dim, causal, .. } = self.config;
+        let sight = if causal { Sight::Before } else { Sight::Everywhere };
+        let cut = Heads { queries: heads, keys: kv_heads, dim: head_dim, sight };
         let length = x.dim(0)?;
         let h = rms_norm(x, &block.attn_norm, self.config.rms_eps as f32)?;
         let every: Vec<usize> = (0..length).collect();

@@ -51,7 +51,8 @@ pub struct TensorInfo {
     pub shape: Vec<usize>,
 }
 
-struct Shard {
+/// A safetensors file.
+pub(crate) struct Shard {
     path: PathBuf,
     map: Bytes,
     header: Metadata,
@@ -249,8 +250,17 @@ pub(crate) fn halved(i: usize, width: usize) -> usize {
 }
 
 impl Shard {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The shape of a tensor, if it is there.
+    pub(crate) fn shape(&self, name: &str) -> Option<&[usize]> {
+        self.header.info(name).map(|info| &*info.shape)
+    }
+
     /// A tensor's bytes and type. A wrong shape is reported before an unknown type.
-    fn tensor(&self, name: &str, want: &[usize]) -> Result<Option<StoredTensor<'_>>> {
+    pub(crate) fn tensor(&self, name: &str, want: &[usize]) -> Result<Option<StoredTensor<'_>>> {
         let Some(info) = self.header.info(name) else { return Ok(None) };
         let dtype = match info.dtype {
             safetensors::Dtype::F32 => GgmlDType::F32,
@@ -267,7 +277,7 @@ impl Shard {
         Ok(Some(StoredTensor { path: &self.path, name: name.into(), dtype, shape: info.shape.clone(), bytes }))
     }
 
-    fn open(path: &Path) -> Result<Shard> {
+    pub(crate) fn open(path: &Path) -> Result<Shard> {
         let malformed = |problem: String| Error::Malformed { path: path.into(), problem };
         let map = files::map(path)?;
         // The file: eight bytes that say how long the header is, the header as JSON, the tensors' bytes.

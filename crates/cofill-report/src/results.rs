@@ -48,6 +48,9 @@ pub struct Record {
     pub notes: Map<String, Value>,
     /// Forwards that were made.
     pub nfe: usize,
+    /// How many of them were the companion's, for samplers that ask one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub companion_nfe: usize,
     /// Steps that were made, where a sampler that looks ahead made fewer than forwards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<usize>,
@@ -65,6 +68,10 @@ impl Record {
     pub fn judge_failure(&self) -> Option<&str> {
         self.notes.get(JUDGE_FAILED)?.as_str()
     }
+}
+
+fn is_zero(n: &usize) -> bool {
+    *n == 0
 }
 
 /// How a file of results can be refused.

@@ -17,7 +17,7 @@ use crate::sampler::{Pick, Revision};
 use crate::trace::{Commit, Deferred, Step};
 use crate::{
     Attention, Block, Denoiser, Error, Job, Needs, Policy, Prediction, Proposal, Query, Result, RowStats, Rows, Scope,
-    Slot, StepView, Verdict,
+    Slot, StepView, Verdict, ask,
 };
 
 /// A canvas, a sampler, and how far they have come.
@@ -44,7 +44,10 @@ pub struct Decode {
     rows: Vec<usize>,            // [rows] positions of the query; contains the candidates
     asked: Option<Vec<TokenId>>, // the canvas with tokens revealed, while a sampler looks ahead
     revealed: Vec<(Slot, TokenId)>,
-    reveals: usize,      // forwards of this step on such canvases
+    reveals: usize,  // forwards of this step on such canvases
+    consults: usize, // how many of them were the companion's
+    companion: bool, // whether the next forward is the companion's
+    companion_nfe: usize,
     base: Vec<RowStats>, // [slots] what the step's first pass said
 
     revision: Revision,
@@ -133,6 +136,9 @@ impl DecodeBuilder {
             asked: None,
             revealed: Vec::new(),
             reveals: 0,
+            consults: 0,
+            companion: false,
+            companion_nfe: 0,
             base: Vec::new(),
             revision: Revision::default(),
             slot_stats: Vec::new(),
@@ -164,6 +170,8 @@ impl Decode {
         self.asked = None;
         self.revealed.clear();
         self.reveals = 0;
+        self.consults = 0;
+        self.companion = false;
         self.candidates.clear();
         self.rows.clear();
         let Some((index, end)) = self.schedule.current(&self.canvas) else { return };
@@ -193,6 +201,7 @@ impl Decode {
             free: self.canvas.free(),
             attention: self.needs.attention,
             distributions: self.needs.distributions,
+            companion: self.companion,
             proposal: &self.proposal,
             step: self.step,
         })
@@ -208,21 +217,27 @@ impl Decode {
             return Err(Error::Stalled { masks: self.canvas.n_masked(), nfe: self.nfe });
         }
         let verdict = self.show(prediction)?;
-        if let Verdict::Reveal(reveal) = verdict {
+        let by_companion = usize::from(self.companion);
+        if let Verdict::Reveal(reveal) | Verdict::Consult(reveal) = &verdict {
             let mut canvas = self.canvas.clone();
-            for &(slot, token) in &reveal {
+            for &(slot, token) in reveal {
                 let missing =
                     || contract("sampler", format!("it reveals slot {} of {}", slot.0, self.candidates.len()));
                 canvas.commit(*self.candidates.get(slot.0).ok_or_else(missing)?, token)?;
             }
             self.asked = Some(canvas.tokens().to_vec());
-            self.revealed = reveal;
+            self.revealed.clone_from(reveal);
+            self.companion = matches!(verdict, Verdict::Consult(_));
             self.reveals += 1;
+            self.consults += by_companion;
             self.nfe += 1;
+            self.companion_nfe += by_companion;
             return Ok(None);
         }
+        self.consults += by_companion;
         let step = self.apply(&verdict)?;
         self.nfe += 1;
+        self.companion_nfe += by_companion;
         self.step += 1;
         self.block.step += 1;
         self.aim();
@@ -254,6 +269,7 @@ impl Decode {
             block: self.block.clone(),
             step: self.step,
             revealed: &self.revealed,
+            proposal: &self.proposal,
         };
         view.check(&self.needs)?;
         let mask_id = self.canvas.mask_id();
@@ -302,6 +318,7 @@ impl Decode {
         Ok(Step {
             step: self.step,
             forwards: 1 + self.reveals,
+            companion: self.consults,
             n_masked,
             candidates: self.candidates.len(),
             commits: picks.iter().map(commit).collect(),
@@ -343,6 +360,11 @@ impl Decode {
         self.nfe
     }
 
+    /// How many of them were the companion's.
+    pub fn companion_nfe(&self) -> usize {
+        self.companion_nfe
+    }
+
     /// Steps completed so far: as many as forwards, unless the sampler looks ahead.
     pub fn steps(&self) -> usize {
         self.step
@@ -367,7 +389,7 @@ fn contract(who: &'static str, problem: String) -> Error {
 pub fn generate(denoiser: &mut dyn Denoiser, decode: &mut Decode) -> Result<Vec<Step>> {
     let mut steps = Vec::new();
     while let Some(query) = decode.query() {
-        let predictions = denoiser.denoise(&[query])?;
+        let predictions = ask(denoiser, &[query])?;
         let prediction = predictions.first().ok_or(Error::Length {
             what: "predictions",
             want: 1,

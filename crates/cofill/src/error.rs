@@ -280,6 +280,11 @@ pub enum Error {
         /// The largest id of the vocabulary.
         last: TokenId,
     },
+    /// A sampler that asks a companion of a denoiser that has none.
+    #[error(
+        "the sampler asks an autoregressive companion, and none was given; name one that has the model's vocabulary"
+    )]
+    NoCompanion,
     /// A layer the model does not have.
     #[error("layer {layer} was asked for, but the model has layers 0 to {last}")]
     NoSuchLayer {

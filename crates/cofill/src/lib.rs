@@ -79,7 +79,7 @@ pub use decode::{Canvas, Decode, DecodeBuilder, Event, Finish, Pool, Schedule, S
 pub use error::{Error, Result};
 pub use forward::{
     Attention, Block, Denoiser, Distributions, HeadAttention, Job, Layers, Needs, Prediction, Proposal, Query, Row,
-    RowStats, Rows, Scope, Slot, StepView, Style,
+    RowStats, Rows, Scope, Slot, StepView, Style, ask,
 };
 pub use greedy::{Greedy, Ranking, StoppingRule, adas, control, fast_dllm, paths, profile, quota, ranking, rule};
 pub use language::{DISCOUNT_FORMS, FormOption, Registry, SamplerForm, SamplerSpec, spec};

@@ -2,8 +2,9 @@
 //!
 //! One loop serves them all because of two decisions. First, a sampler *declares* what it must see ([`Needs`]): attention,
 //! distributions, positions beyond the candidates. Second, it answers with a [`Verdict`]: commit, wait, or show me the canvas
-//! with these tokens revealed. Samplers that look ahead (PUNT, LookUM) sometimes answer [`Verdict::Reveal`]; samplers
-//! that remember (KLASS, credit) keep what they need between calls. The loop knows none of them by name.
+//! with these tokens revealed. Samplers that look ahead (PUNT, LookUM) sometimes answer [`Verdict::Reveal`], those that have a second
+//! model judge what the first proposes (APD) [`Verdict::Consult`]; samplers that remember (KLASS, credit) keep what they need between
+//! calls. The loop knows none of them by name.
 
 use crate::{Job, Needs, Result, Slot, StepView, TokenId};
 
@@ -116,6 +117,9 @@ pub enum Verdict {
     /// Run the model on a copy of the canvas with these candidates filled, and ask again. Costs one NFE; slots
     /// keep their meaning until the step is over.
     Reveal(Vec<(Slot, TokenId)>),
+    /// Run the model's *companion*, an autoregressive model, on a copy of the canvas with these candidates filled, and ask again. Costs
+    /// one NFE too; the view then holds what the companion says.
+    Consult(Vec<(Slot, TokenId)>),
 }
 
 /// What a step changes.

@@ -3,10 +3,12 @@
 //! Rankings and rules combine freely, so the greedy samplers (Algorithm 1) are declared here; samplers of their own
 //! bring an `entry` from their file.
 
+mod apd;
 mod clad;
 mod credit;
 mod dapd;
 mod dawn;
+mod demask;
 mod dos;
 mod dus;
 mod hierarchy;
@@ -96,6 +98,8 @@ pub(crate) fn entries() -> Vec<Entry> {
         hierarchy::entry(),
         credit::entry(),
         oracle::entry(),
+        demask::entry(),
+        apd::entry(),
     ]
 }
 

@@ -3,9 +3,9 @@
 //! It writes sentences such as `Alan Turing visited San Diego today`. Some words are independent; a first and a last name, or the
 //! two words of a city, are coupled. In each couple the likeliest first word and the likeliest second word never occur together
 //! (`San City`, `Alan Kelly`), so committing both at once, each by its own marginal, is wrong although each is its best guess.
-//! Its attention is its true dependency graph.
+//! Its attention is its true dependency graph; asked for what a trained head would predict, it answers with the truth.
 
-use crate::{Attention, Denoiser, Distributions, Error, HeadAttention, Prediction, Query, Result, TokenId};
+use crate::{Attention, Denoiser, Distributions, Error, HeadAttention, Layers, Prediction, Query, Result, TokenId};
 
 /// A known joint distribution over sentences.
 #[derive(Debug, Clone)]
@@ -173,6 +173,25 @@ impl Toy {
         })
     }
 
+    /// D\[i, s\] = E over x_s of TV(p_i given x_s, p_i): what DEMASK's head is trained to predict, exactly. 0 for whatever is revealed.
+    fn influence(&self, tokens: &[TokenId], rows: &[usize]) -> Attention {
+        let open = |i: usize| tokens[i] == self.mask_id();
+        Attention::from_fn(rows.len(), |q, k| {
+            let (i, s) = (rows[q], rows[k]);
+            if i == s || self.part_of[i] != self.part_of[s] || !open(i) || !open(s) {
+                return 0.0;
+            }
+            let (p_i, p_s) = (self.conditional(tokens, i), self.conditional(tokens, s));
+            let mut revealed = tokens.to_vec();
+            let moved = |(x, p): (usize, &f64)| {
+                revealed[s] = x as TokenId;
+                let given = self.conditional(&revealed, i);
+                0.5 * p * given.iter().zip(&p_i).map(|(a, b)| (a - b).abs()).sum::<f64>()
+            };
+            p_s.iter().enumerate().filter(|(_, p)| **p > 0.0).map(moved).sum()
+        })
+    }
+
     fn answer(&self, query: &Query<'_>) -> Result<Prediction> {
         if query.tokens.len() != self.len() {
             let (want, got) = (self.len(), query.tokens.len());
@@ -183,9 +202,14 @@ impl Toy {
                 return Err(Error::UnknownToken { token, position, last: self.mask_id() });
             }
         }
-        if let Some(layers) = query.attention {
-            layers.resolve(1)?; // it has one layer
-        }
+        let attention = match query.attention {
+            None => None,
+            Some(Layers::Learned) => Some(self.influence(query.tokens, query.rows)),
+            Some(layers) => {
+                layers.resolve(1)?; // it has one layer
+                Some(self.attention(query.rows))
+            }
+        };
         let mut rows = Vec::with_capacity(query.rows.len());
         let mut probabilities: Vec<f32> = Vec::new();
         for &position in query.rows {
@@ -200,7 +224,7 @@ impl Toy {
         }
         Ok(Prediction {
             rows,
-            attention: query.attention.map(|_| self.attention(query.rows)),
+            attention,
             distributions: if query.distributions {
                 Some(Distributions::new(self.vocab(), probabilities)?)
             } else {

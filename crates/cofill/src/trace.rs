@@ -18,6 +18,9 @@ pub struct Step {
     pub step: usize,
     /// Forwards spent on it: 1, and one for every look ahead.
     pub forwards: usize,
+    /// How many of them were the companion's.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub companion: usize,
     /// Masks on the canvas before this step.
     pub n_masked: usize,
     /// How many of them were candidates.
@@ -35,6 +38,10 @@ pub struct Step {
     /// What a discount changed first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deferred: Option<Deferred>,
+}
+
+fn is_zero(n: &usize) -> bool {
+    *n == 0
 }
 
 /// One position that a step filled.

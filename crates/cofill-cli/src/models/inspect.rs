@@ -75,6 +75,7 @@ fn object(args: &Args, checkpoint: &Checkpoint, it: &Inspection) -> Value {
         "qk_norm": config.qk_norm,
         "tied": config.tied,
         "shift": config.shift,
+        "causal": config.causal,
         "mask_id": config.mask_id,
         "eos_id": config.eos_id,
         "paths_alpha": strength(checkpoint),
@@ -93,6 +94,16 @@ fn object(args: &Args, checkpoint: &Checkpoint, it: &Inspection) -> Value {
         object["stored_blocks"] = json!(encoder.stored_blocks);
         object["frame"] = json!(encoder.frame);
         object["never_proposed"] = json!(encoder.never);
+    }
+    match &it.pair_head {
+        Ok(None) => {}
+        Ok(Some(head)) => {
+            object["pair_head"] = json!({"rank": head.rank, "bytes": head.bytes, "sha256": head.sha256});
+        }
+        Err(error) => object["pair_head_problem"] = json!(error.to_string()),
+    }
+    if config.causal {
+        object["mask_id"] = Value::Null; // whatever the model's is that it accompanies
     }
     if let Err(error) = &it.tokenizer {
         object["tokenizer_problem"] = json!(error.to_string());
@@ -120,6 +131,7 @@ fn table(args: &Args, checkpoint: &Checkpoint, it: &Inspection) -> String {
     let mut say = |what, text: String| lines.push((what, text));
     say("checkpoint", format!("{} ({})", args.path.display(), checkpoint.kind()));
     let switches = [
+        (config.causal, "causal: a companion for samplers that ask one"),
         (config.shift, "shifted logits"),
         (config.qkv_bias, "qkv biases"),
         (config.o_bias, "output bias"),
@@ -158,10 +170,21 @@ fn table(args: &Args, checkpoint: &Checkpoint, it: &Inspection) -> String {
         None => say("rotation", format!("theta {}", config.rope_theta)),
     }
     say("norm", format!("eps {:e}", config.rms_eps as f32));
-    say("mask, end of text", format!("{}, {}", config.mask_id, config.eos_id));
+    match config.causal {
+        true => say("end of text", config.eos_id.to_string()),
+        false => say("mask, end of text", format!("{}, {}", config.mask_id, config.eos_id)),
+    }
     say("tokenizer", it.tokenizer.as_ref().map_or_else(|error| format!("none: {error}"), |()| "yes".into()));
     let chat = |there: &bool| if *there { "yes" } else { "none" }.to_owned();
     say("chat template", it.chat.as_ref().map_or_else(|error| format!("unusable: {error}"), chat));
+    match &it.pair_head {
+        Ok(None) => {}
+        Ok(Some(head)) => {
+            let about = format!("rank {}, {} bytes, sha256 {}..", head.rank, head.bytes, &head.sha256[..8]);
+            say("learned influence", about);
+        }
+        Err(error) => say("learned influence", format!("unusable: {error}")),
+    }
     if let Some(alpha) = strength(checkpoint) {
         say("calibrated", format!("+paths:auto is +paths:{alpha}"));
     }

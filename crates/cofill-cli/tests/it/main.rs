@@ -22,6 +22,9 @@ mod texts;
 // The models inside the program.
 mod tiny;
 
+// Samplers that need something trained.
+mod trained;
+
 // The mini tasks in tokens of those models: that answers fit their canvas, and that a gap is one token.
 mod tiny_tokens;
 

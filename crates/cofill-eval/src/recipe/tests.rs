@@ -51,11 +51,12 @@ fn a_point_survives_being_written() {
 fn every_option_of_a_run_is_a_key() {
     let keys = "length = 24\ntop_p = 0.9\ntop_k = 5\ncfg = 0.5\nlogits_eos_inf = true\nconfidence_eos_eot_inf = true\n\
                 attention_of_source = true\nmax_nfe = 3\nchat = true\nbos = true\nstop = [\"x\"]\ndtype = \"q8_0\"\ndevice = \"cpu\"\n\
-                block = 8\ntemperature = 0.5\nseed = 7";
+                block = 8\ntemperature = 0.5\nseed = 7\ncompanion = \"a causal model\"";
     let run = &parse(&with(keys)).unwrap().points[0].run;
     assert_eq!((run.top_p, run.top_k, run.cfg, run.max_nfe), (Some(0.9), Some(5), 0.5, Some(3)));
     assert!(run.logits_eos_inf && run.confidence_eos_eot_inf && run.attention_of_source && run.chat);
     assert_eq!((run.bos, run.stop.as_slice(), run.length), (Some(true), ["x".to_owned()].as_slice(), Some(24)));
+    assert_eq!(run.companion.as_deref(), Some("a causal model"));
     for key in super::keys::<RunOptions>() {
         assert!(keys.contains(&format!("{key} = ")), "`{key}` is an option that this test leaves out");
     }
@@ -118,7 +119,22 @@ fn the_papers_recipes() {
     assert_eq!(points("cards.toml").len(), 2 * 5 * (1 + 24 + 18));
     // Two models: Top-k 4 and two strengths, Fast-dLLM 3 + 4, EB 3 + 3.
     assert_eq!(points("real-weights.toml").len(), 2 * (12 + 7 + 6));
-    let known = ["main", "klass-dapd", "alpha", "uncertainty", "attention-source", "mini", "cards", "real-weights"];
+    // A head: five bounds and two discounts; without training: ten; a companion: four.
+    assert_eq!(points("learned.toml").len(), 2 * 5 * (7 + 10 + 4));
+    // Three rules at fourteen settings, without, with ADAS, along paths, calibrated; parts and controls at six; rivals.
+    assert_eq!(points("contest.toml").len(), 2 * 5 * (14 * 4 + 6 * (3 + 4) + 22));
+    let known = [
+        "learned",
+        "main",
+        "klass-dapd",
+        "alpha",
+        "uncertainty",
+        "attention-source",
+        "mini",
+        "cards",
+        "real-weights",
+        "contest",
+    ];
     for file in std::fs::read_dir(folder).unwrap() {
         let path = file.unwrap().path();
         let recipe = Recipe::read(&path).unwrap();

@@ -146,6 +146,7 @@ impl Fields {
             tied: !self.has("tie_word_embeddings") || self.switch("tie_word_embeddings")?,
             shift: false,
             context: positions,
+            causal: false,
             mask_id: specials.mask,
             eos_id: specials.frame.map_or(specials.mask, |(_, end)| end),
             encoder: None,

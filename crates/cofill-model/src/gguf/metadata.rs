@@ -78,6 +78,7 @@ impl Gguf {
             tied: self.tensor(names.head).is_none(),
             // llama.cpp's converter writes this for LLaDA, and not for Dream: shifting is what its decoder does unless told.
             shift: self.bool(keys::SHIFT)?.unwrap_or(family == Family::Dream),
+            causal: false,
             context: self.size(&key(keys::CONTEXT))?,
             mask_id: self.id(keys::MASK_ID)?,
             eos_id: self.id(keys::EOS_ID)?,

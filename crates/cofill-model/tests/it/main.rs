@@ -17,6 +17,12 @@ mod qwen;
 mod encoder_faults;
 mod encoders;
 
+// The trained head beside some models.
+mod pair_head;
+
+// Causal language models beside a diffusion model.
+mod companion;
+
 // Tokenizers and chat templates.
 mod tokenizer;
 

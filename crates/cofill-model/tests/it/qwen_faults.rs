@@ -51,7 +51,7 @@ fn what_qwen_does_not_compute_is_refused_by_name() {
     }
     // Qwen itself sees only what stands before.
     let causal = Checkpoint::qwen3().with("architectures", json!(["Qwen3ForCausalLM"]));
-    refused!(config_refusal(&causal), Unsupported, "x/config.json", ["`Qwen3ForCausalLM`", "`A2DQwen3LMHeadModel`"]);
+    refused!(config_refusal(&causal), Causal, "x/config.json", ["`Qwen3ForCausalLM`", "companion"]);
 }
 
 #[test]

@@ -162,6 +162,7 @@ mod tests {
         let mut results = Results::create(&folder.join(name), &header, Existing::Refuse).unwrap();
         for (doc_id, score) in scores.iter().enumerate() {
             let record = Record {
+                companion_nfe: 0,
                 doc_id,
                 prompt_sha256: doc_id.to_string(),
                 tokens: vec![1; 8],

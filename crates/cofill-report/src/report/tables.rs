@@ -246,6 +246,7 @@ pub(super) fn layer_name(layers: Layers) -> String {
         Layers::First => "First-layer attention".into(),
         Layers::Middle => "Middle-layer attention".into(),
         Layers::Last => "Final-layer attention".into(),
+        Layers::Learned => "Learned influence".into(),
         other => format!("Attention of layer {other}"),
     }
 }

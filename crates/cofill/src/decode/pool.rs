@@ -3,7 +3,7 @@
 //! A pool steps all of its decodes together. The result of a decode does not depend on the others in the pool: queries
 //! are independent, and so is all randomness.
 
-use crate::{Decode, Denoiser, Error, Finish, Result, Step};
+use crate::{Decode, Denoiser, Error, Finish, Result, Step, ask};
 
 /// Names a decode in a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -82,7 +82,7 @@ impl Pool {
             return Ok(Vec::new());
         }
         let want = batch.len();
-        let predictions = denoiser.denoise(&batch)?;
+        let predictions = ask(denoiser, &batch)?;
         if predictions.len() != want {
             let got = predictions.len();
             return Err(Error::Length { what: "predictions", want, got, because: "one per query" });

@@ -1,8 +1,8 @@
 //! A step from bare numbers: how unit tests and `cofill select` show a sampler one forward pass without a model.
 
 use crate::{
-    Attention, Block, Distributions, Error, Job, Needs, Picks, Policy, Result, Revision, RowStats, Rows, SamplerSpec,
-    Scope, StepView, TokenId, Verdict,
+    Attention, Block, Distributions, Error, Job, Needs, Picks, Policy, Proposal, Result, Revision, RowStats, Rows,
+    SamplerSpec, Scope, StepView, TokenId, Verdict,
 };
 
 /// One step's numbers, owned. Everything but the confidences is optional.
@@ -96,6 +96,7 @@ impl Snapshot {
         match policy.needs() {
             needs if needs.history => Err(Error::NeedsDecode { what: "the steps before this one" }),
             needs if needs.reveals => Err(Error::NeedsDecode { what: "further forward passes" }),
+            needs if needs.companion => Err(Error::NeedsDecode { what: "a companion's forward passes" }),
             _ => self.ask(&mut policy),
         }
     }
@@ -120,6 +121,7 @@ impl Snapshot {
             }
             Verdict::Commit | Verdict::Wait => Ok(revision.picks),
             Verdict::Reveal(_) => Err(Error::NeedsDecode { what: "further forward passes" }),
+            Verdict::Consult(_) => Err(Error::NeedsDecode { what: "a companion's forward passes" }),
         }
     }
 
@@ -195,6 +197,7 @@ impl Snapshot {
             block: Block { index: 0, step: self.step, start: 0, end: n },
             step: self.step,
             revealed: &[],
+            proposal: &Proposal::greedy(),
         };
         view.check(needs)?;
         f(&view)

@@ -4,10 +4,7 @@
 //! was asked: statistics for the asked rows, attention from the asked layers among the asked rows, and whole
 //! distributions only when a sampler cannot do without (512 rows x 126,464 ids are 259 MB a step).
 
-use crate::{Error, Proposal, Result, RowStats, TokenId};
-use std::fmt;
-use std::ops::Range;
-use std::str::FromStr;
+use crate::{Error, Layers, Proposal, Result, RowStats, TokenId};
 
 /// A masked diffusion model, or anything that behaves like one.
 ///
@@ -34,10 +31,37 @@ pub trait Denoiser: Send {
     /// One forward pass per query, in order. A query's answer must not depend on its neighbours in the batch.
     fn denoise(&mut self, batch: &[Query<'_>]) -> Result<Vec<Prediction>>;
 
+    /// One forward pass of the *companion* per query, in order: an autoregressive model beside this one, of the same vocabulary, whose
+    /// row r says what it expects at `rows[r]` after everything that stands before. Refused by a denoiser that has none; [`ask`] calls
+    /// it for the queries that say so.
+    fn consult(&mut self, _batch: &[Query<'_>]) -> Result<Vec<Prediction>> {
+        Err(Error::NoCompanion)
+    }
+
     /// The attention of the query's rows toward some positions, every head of every layer by itself; `None` from a denoiser that has
     /// no heads. No sampler asks for it: it is how diagnostics find out which head a sampler should have asked.
     fn by_head(&mut self, _query: &Query<'_>, _toward: &[usize]) -> Result<Option<HeadAttention>> {
         Ok(None)
+    }
+}
+
+/// Answers queries in their order, each by whom it is for: the model or its companion.
+pub fn ask(denoiser: &mut dyn Denoiser, batch: &[Query<'_>]) -> Result<Vec<Prediction>> {
+    if !batch.iter().any(|query| query.companion) {
+        return denoiser.denoise(batch);
+    }
+    let (companion, model): (Vec<Query<'_>>, Vec<Query<'_>>) = batch.iter().partition(|query| query.companion);
+    let model = if model.is_empty() { Vec::new() } else { counted(denoiser.denoise(&model)?, model.len())? };
+    let companion = counted(denoiser.consult(&companion)?, companion.len())?;
+    let (mut model, mut companion) = (model.into_iter(), companion.into_iter());
+    Ok(batch.iter().filter_map(|query| if query.companion { companion.next() } else { model.next() }).collect())
+}
+
+/// Refuses answers that are more or fewer than the questions.
+fn counted(predictions: Vec<Prediction>, want: usize) -> Result<Vec<Prediction>> {
+    match predictions.len() {
+        got if got != want => Err(Error::Length { what: "predictions", want, got, because: "one per query" }),
+        _ => Ok(predictions),
     }
 }
 
@@ -57,6 +81,8 @@ pub struct Query<'a> {
     pub attention: Option<Layers>,
     /// Whether to return whole distributions.
     pub distributions: bool,
+    /// Whether the model's companion is asked instead of the model; [`ask`] sees to it.
+    pub companion: bool,
     /// How to turn logits into a proposed token.
     pub proposal: &'a Proposal,
     /// With the sequence's seed and a position, the key of all noise in this forward.
@@ -66,7 +92,8 @@ pub struct Query<'a> {
 impl<'a> Query<'a> {
     /// What a canvas on its own is asked at first: the statistics of some rows, all of them free.
     pub fn new(tokens: &'a [TokenId], rows: &'a [usize], proposal: &'a Proposal) -> Query<'a> {
-        Query { sequence: 0, tokens, rows, free: rows, attention: None, distributions: false, proposal, step: 0 }
+        let (attention, distributions, companion) = (None, false, false);
+        Query { sequence: 0, tokens, rows, free: rows, attention, distributions, companion, proposal, step: 0 }
     }
 
     /// The same question about another canvas.
@@ -96,6 +123,12 @@ impl<'a> Query<'a> {
     /// Whether to return whole distributions.
     pub fn distributions(mut self, wanted: bool) -> Query<'a> {
         self.distributions = wanted;
+        self
+    }
+
+    /// Whether the companion is asked instead of the model.
+    pub fn companion(mut self, companion: bool) -> Query<'a> {
+        self.companion = companion;
         self
     }
 
@@ -176,6 +209,8 @@ pub struct Needs {
     pub history: bool,
     /// Forwards beyond one a step, on copies of the canvas with tokens revealed.
     pub reveals: bool,
+    /// Forwards of an autoregressive model beside the denoiser.
+    pub companion: bool,
 }
 
 impl Needs {
@@ -221,6 +256,12 @@ impl Needs {
         self
     }
 
+    /// It sometimes answers [`Verdict::Consult`](crate::Verdict::Consult).
+    pub fn companion(mut self) -> Needs {
+        self.companion = true;
+        self
+    }
+
     /// What two parts of one sampler need together.
     pub fn and(self, other: Needs) -> Result<Needs> {
         let attention = match (self.attention, other.attention) {
@@ -237,75 +278,8 @@ impl Needs {
             distributions: self.distributions || other.distributions,
             history: self.history || other.history,
             reveals: self.reveals || other.reveals,
+            companion: self.companion || other.companion,
         })
-    }
-}
-
-/// Which layers' attention, averaged over heads and then over the layers.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
-pub enum Layers {
-    /// The first layer, number 0.
-    First,
-    /// The middle layer, number n/2 of n.
-    Middle,
-    /// The final layer: the paper's choice (appendix "Effect of attention source").
-    Last,
-    /// One layer by its number, from 0.
-    Nth(usize),
-    /// The mean of the last n layers (DAWN: 4).
-    LastN(usize),
-    /// The mean of this final share of the layers, at least one (DAPD: 0.3).
-    LastShare(f64),
-}
-
-impl Layers {
-    /// The layers meant, for a model that has `n_layers`.
-    pub fn resolve(self, n_layers: usize) -> Result<Range<usize>> {
-        let last = n_layers.saturating_sub(1);
-        let from_end = |n: usize| n_layers - n.clamp(1, n_layers)..n_layers;
-        match self {
-            _ if n_layers == 0 => Err(Error::NoSuchLayer { layer: 0, last }),
-            Layers::First => Ok(0..1),
-            Layers::Middle => Ok(n_layers / 2..n_layers / 2 + 1),
-            Layers::Last => Ok(last..n_layers),
-            Layers::Nth(layer) if layer >= n_layers => Err(Error::NoSuchLayer { layer, last }),
-            Layers::Nth(layer) => Ok(layer..layer + 1),
-            Layers::LastN(n) => Ok(from_end(n)),
-            Layers::LastShare(share) => Ok(from_end((share * n_layers as f64).round() as usize)),
-        }
-    }
-}
-
-impl fmt::Display for Layers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Layers::First => f.write_str("first"),
-            Layers::Middle => f.write_str("middle"),
-            Layers::Last => f.write_str("last"),
-            Layers::Nth(n) => write!(f, "{n}"),
-            Layers::LastN(n) => write!(f, "last {n}"),
-            Layers::LastShare(share) => write!(f, "last {:.0}%", share * 100.0),
-        }
-    }
-}
-
-/// What a user may write: `first`, `middle`, `last`, or a layer's number.
-impl FromStr for Layers {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Layers> {
-        let nth = || text.chars().all(|c| c.is_ascii_digit()).then(|| text.parse().ok())?;
-        match text {
-            "first" => Ok(Layers::First),
-            "middle" => Ok(Layers::Middle),
-            "last" => Ok(Layers::Last),
-            _ => nth().map(Layers::Nth).ok_or_else(|| Error::BadSetting {
-                what: "layer",
-                limit: "first, middle, last or a number".into(),
-                given: format!("`{text}`"),
-            }),
-        }
     }
 }
 
@@ -537,32 +511,6 @@ mod tests {
         assert!(Distributions::new(0, vec![]).is_err());
         let bad = Distributions::new(2, vec![0.5, f32::NAN]).unwrap();
         assert!(matches!(bad.check(), Err(Error::NotFinite { what: "distributions", index: 1, .. })));
-    }
-
-    #[test]
-    fn layers_resolve_for_the_papers_models() {
-        let llada = |layers: Layers| layers.resolve(32).unwrap();
-        assert_eq!(llada(Layers::First), 0..1);
-        assert_eq!(llada(Layers::Middle), 16..17);
-        assert_eq!(llada(Layers::Last), 31..32);
-        assert_eq!(llada(Layers::LastN(4)), 28..32);
-        assert_eq!(llada(Layers::LastShare(0.3)), 22..32); // 0.3 x 32 = 9.6, ten layers
-        assert_eq!(Layers::LastShare(0.3).resolve(1).unwrap(), 0..1);
-        assert_eq!(Layers::LastN(4).resolve(2).unwrap(), 0..2);
-        assert!(matches!(Layers::Nth(32).resolve(32), Err(Error::NoSuchLayer { layer: 32, last: 31 })));
-        assert!(Layers::Last.resolve(0).is_err());
-    }
-
-    #[test]
-    fn layers_are_read_as_they_are_printed() {
-        for layers in [Layers::First, Layers::Middle, Layers::Last, Layers::Nth(0), Layers::Nth(31)] {
-            assert_eq!(layers.to_string().parse::<Layers>().unwrap(), layers);
-        }
-        for bad in ["", "top", "-1", "+1", "1.5", "last 4", "99999999999999999999"] {
-            let error = bad.parse::<Layers>().unwrap_err().to_string();
-            let want = format!("layer must be first, middle, last or a number, but `{bad}` was given");
-            assert_eq!(error, want);
-        }
     }
 
     #[test]

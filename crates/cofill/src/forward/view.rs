@@ -5,7 +5,7 @@
 //! to the lower slot" and "ties go to the lower position" are the same rule.
 
 use crate::noise::{Purpose, Uniforms};
-use crate::{Attention, Distributions, Error, Needs, Result, RowStats, TokenId};
+use crate::{Attention, Distributions, Error, Needs, Proposal, Result, RowStats, TokenId};
 use std::ops::Range;
 
 /// An index among this step's candidates.
@@ -84,6 +84,8 @@ pub struct StepView<'a> {
     pub step: usize,
     /// What the sampler had asked to be revealed for this pass; empty for the step's first pass.
     pub revealed: &'a [(Slot, TokenId)],
+    /// How tokens are proposed.
+    pub proposal: &'a Proposal,
 }
 
 impl StepView<'_> {
@@ -135,6 +137,13 @@ impl StepView<'_> {
     /// Attention among the candidates; rows and columns are slots.
     pub fn attention(&self) -> &Attention {
         self.candidates.attention.expect("the sampler asked for attention")
+    }
+
+    /// What would be proposed for a candidate from other logits than the model's, with the same noise. `[vocab]`
+    pub fn propose(&self, slot: Slot, logits: impl Iterator<Item = f64>) -> Result<RowStats> {
+        let mut row = self.proposal.row(self.mask_id, self.step, self.position(slot));
+        row.push_wide(logits)?;
+        row.finish()
     }
 
     /// Whether `position` is open in the canvas this pass saw.

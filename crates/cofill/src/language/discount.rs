@@ -11,7 +11,7 @@ const FORM: &str = "+ad[:ALPHA] or +paths[:ALPHA|:auto]";
 
 /// What may follow `+ad`, for tables and messages.
 pub const DISCOUNT_FORMS: [&str; 3] = [
-    "+ad[:ALPHA][@layer=first|middle|last|N][@weight=self|mask][@paths][@doubt][@veto], default +ad:40",
+    "+ad[:ALPHA][@layer=first|middle|last|learned|N][@weight=self|mask][@paths][@doubt][@veto], default +ad:40",
     "+paths[:ALPHA] for +ad:ALPHA@paths@doubt@veto, default +paths:100; ALPHA may be `auto`",
     "@source=shuffled|transposed|distance|rowmean after either: a control in place of attention",
 ];
@@ -36,7 +36,7 @@ impl AttentionDiscount {
             true => {}
         }
         if matches!(self.layers, Layers::LastN(_) | Layers::LastShare(_)) {
-            let (what, limit) = ("the layer of +ad", "first, middle, last or a number".into());
+            let (what, limit) = ("the layer of +ad", "first, middle, last, learned or a number".into());
             return Err(Error::BadSetting { what, limit, given: self.layers.to_string() });
         }
         Ok(())
@@ -71,7 +71,7 @@ impl FromStr for AttentionDiscount {
             name: name(),
             problem,
             option: option.into(),
-            accepted: "`@layer=first|middle|last|N`, `@weight=self|mask`, `@paths`, `@doubt`, `@veto`, `@source=shuffled|transposed|distance|rowmean`".into(),
+            accepted: "`@layer=first|middle|last|learned|N`, `@weight=self|mask`, `@paths`, `@doubt`, `@veto`, `@source=shuffled|transposed|distance|rowmean`".into(),
         }
         };
         let mut given: Vec<&str> = Vec::new();

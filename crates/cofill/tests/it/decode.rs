@@ -104,11 +104,12 @@ fn nfe_is_counted_and_bounded() {
             "llada" | "dream" | "p2" => first_number(), // their budget
             "punt" => masks * (1 + masks.next_power_of_two().ilog2() as usize), // a probe per bit of the rank
             "lookum" => masks * (1 + first_number()),   // a probe per path
+            "apd" => 2 * masks,                         // the companion's
             "oracle" => masks * (masks + 1) / 2,        // one at a time, in every step
             _ => masks,                                 // one commit a step is the least
         };
         assert!(nfe <= bound, "{}: {nfe} forwards, at most {bound}", run.label());
-        if !["punt", "lookum", "oracle"].contains(&run.name()) {
+        if !["punt", "lookum", "oracle", "apd"].contains(&run.name()) {
             assert_eq!(steps, nfe, "{} does not probe", run.label());
         }
         if !["llada", "dream", "p2"].contains(&run.name()) {

@@ -415,7 +415,7 @@ proptest! {
         let p: Vec<f32> = rows[..candidates.len()].iter().flat_map(distribution).collect();
         let snapshot = step.snapshot().candidates(&candidates).distributions(Distributions::new(6, p).unwrap());
         // Those that probe or remask need more than one forward; decode.rs has them.
-        let needs_more = |sampler: &str| ["punt", "lookum", "p2", "oracle"].contains(&spec(sampler).entry().name.as_str());
+        let needs_more = |sampler: &str| ["punt", "lookum", "p2", "oracle", "apd"].contains(&spec(sampler).entry().name.as_str());
         for &sampler in EXAMPLES {
             let picked = match snapshot.ask(&mut spec(sampler).build().unwrap()) {
                 Ok(picks) => picks.positions(),

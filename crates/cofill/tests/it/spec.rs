@@ -110,7 +110,7 @@ fn options_are_those_the_sampler_has() {
 
 #[test]
 fn the_discount_has_six_options() {
-    let accepted = "`@layer=first|middle|last|N`, `@weight=self|mask`, `@paths`, `@doubt`, `@veto`";
+    let accepted = "`@layer=first|middle|last|learned|N`, `@weight=self|mask`, `@paths`, `@doubt`, `@veto`";
     refused!("topk:8+ad@source=noise", Error::Option { .. }, "`@source=noise`", "`@source=shuffled|transposed");
     assert_eq!(spec("topk:8+paths@source=rowmean").to_string(), "topk:8+paths:100@source=rowmean");
     refused!("topk:8+ad@paths@paths", Error::Option { .. }, "`+ad` was given twice `@paths`");
@@ -184,6 +184,7 @@ fn what_is_printed_is_canonical() {
     check("topk:8@margin+ad:5@weight=mask@layer=first", "topk:8@margin+ad:5@layer=first@weight=mask");
     check("topk:8+ad@layer=last@weight=self", "topk:8+ad:40");
     check("topk:8+ad@layer=07", "topk:8+ad:40@layer=7");
+    check("topk:8+ad@layer=learned", "topk:8+ad:40@layer=learned");
     check("dream:8@alg_temp=0.2@eps=0.001@topk_margin", "dream:8@topk_margin@alg_temp=0.2");
 }
 
@@ -216,7 +217,9 @@ fn the_registry_with_its_defaults() {
         localleap[:ANCHOR[,RELAXED[,RADIUS]]] localleap:0.9,0.75,4\n\
         hierarchy[:TAU[,LOW]] hierarchy:0.9,0.4\n\
         credit[:TAU] credit:0.9\n\
-        oracle[:K[,EPSILON]] oracle:64,100\n";
+        oracle[:K[,EPSILON]] oracle:64,100\n\
+        demask[:TAU[,THETA]] demask:0.3,0\n\
+        apd[:R[,M]] apd:0.7,100\n";
     let mut got = String::new();
     for entry in Registry::stock().entries() {
         let required: Vec<&str> = entry.params.iter().filter(|p| p.default.is_none()).map(|_| "1").collect();

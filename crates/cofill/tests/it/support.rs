@@ -2,7 +2,8 @@
 
 use cofill::toy::Toy;
 use cofill::{
-    Canvas, Decode, Denoiser, Prediction, Proposal, Query, Result, SamplerSpec, Schedule, Step, TokenId, generate,
+    Canvas, Decode, Denoiser, Distributions, Prediction, Proposal, Query, Result, SamplerSpec, Schedule, Step, TokenId,
+    generate,
 };
 use std::collections::BTreeMap;
 
@@ -61,6 +62,11 @@ pub(crate) const EXAMPLES: &[&str] = &[
     "credit:0.6",
     "oracle",
     "oracle:3,0.5",
+    "demask:0.3",
+    "demask:2,0.4",
+    "topk:3+ad:5@layer=learned",
+    "apd:0.5",
+    "apd:0.3,3",
 ];
 
 /// A sampler by its text.
@@ -168,6 +174,24 @@ impl Denoiser for Phrases {
             let length = query.tokens.len();
             let toy = self.toys.entry(length).or_insert_with(|| Toy::phrases(length));
             answers.extend(toy.denoise(&[query])?);
+        }
+        Ok(answers)
+    }
+
+    /// The same sentences from left to right: what is expected at a position after the words before it, and nothing of those behind.
+    fn consult(&mut self, batch: &[Query<'_>]) -> Result<Vec<Prediction>> {
+        let mut answers = Vec::new();
+        for query in batch {
+            let (mut rows, mut flat) = (Vec::new(), Vec::new());
+            for &row in query.rows {
+                let mut before = query.tokens.to_vec();
+                before[row..].fill(MASK);
+                let answer = self.denoise(&[query.companion(false).tokens(&before).rows(&[row])])?.remove(0);
+                rows.extend(answer.rows);
+                flat.extend(answer.distributions.iter().flat_map(|p| p.row(0).to_vec()));
+            }
+            let distributions = query.distributions.then(|| Distributions::new(self.vocab(), flat)).transpose()?;
+            answers.push(Prediction::new(rows).distributions(distributions));
         }
         Ok(answers)
     }

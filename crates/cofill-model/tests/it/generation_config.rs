@@ -44,7 +44,7 @@ fn what_the_section_may_not_hold_is_refused_by_name() {
         ("[]", "no JSON object"),
         (r#"{"cofill": "mini"}"#, "`cofill` is no JSON object"),
         (r#"{"cofill": null}"#, "`cofill` is no JSON object"),
-        (r#"{"cofill": {"smapler": "topk:2"}}"#, "the key `smapler`, but may have only tasks and length"),
+        (r#"{"cofill": {"smapler": "topk:2"}}"#, "the key `smapler`, but may have only tasks, length and paths_alpha"),
         (r#"{"cofill": {"length": 0}}"#, "`length` of `cofill` must be a whole number from 1 to 16777216"),
         (r#"{"cofill": {"length": 16777217}}"#, "`length` of `cofill` must be a whole number"),
         (r#"{"cofill": {"length": "64"}}"#, "`length` of `cofill` must be a whole number"),

@@ -223,7 +223,7 @@ fn generation_defaults_are_as_bounded_as_those_of_a_folder() {
     assert_eq!(text(r#"{"length": 9}"#).unwrap().length, Some(9));
     let long = format!(r#"{{"tasks": "{}"}}"#, "x".repeat(4096));
     for (refused, words) in [
-        (text(r#"{"temperature": 1}"#), "the key `temperature`, but may have only tasks and length"),
+        (text(r#"{"temperature": 1}"#), "the key `temperature`, but may have only tasks, length and paths_alpha"),
         (text(r#"{"length": -1}"#), "`length` of `cofill.generation_config` must be a whole number from 1"),
         (text("mini"), "not JSON"),
         (text(&long), "has 4109 bytes, but may have at most 4096"),

@@ -48,6 +48,8 @@ fn what_the_section_may_not_hold_is_refused_by_name() {
         (r#"{"cofill": {"length": 0}}"#, "`length` of `cofill` must be a whole number from 1 to 16777216"),
         (r#"{"cofill": {"length": 16777217}}"#, "`length` of `cofill` must be a whole number"),
         (r#"{"cofill": {"length": "64"}}"#, "`length` of `cofill` must be a whole number"),
+        (r#"{"cofill": {"paths_alpha": -1}}"#, "`paths_alpha` of `cofill` must be a number from 0 to 1000000000"),
+        (r#"{"cofill": {"paths_alpha": "auto"}}"#, "`paths_alpha` of `cofill` must be a number"),
         (r#"{"cofill": {"tasks": ""}}"#, "`tasks` of `cofill` must be a text of 1 to 256 bytes"),
         (r#"{"cofill": {"tasks": null}}"#, "`tasks` of `cofill` must be a text"),
         (&long, "`tasks` of `cofill` must be a text of 1 to 256 bytes"),

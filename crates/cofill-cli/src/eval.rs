@@ -32,7 +32,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     judges: JudgeOptions,
     /// Of a benchmark: the folder with its files; `cofill data check` says what belongs there. Of infill: a file with a line
-    /// {"template":"..[MASK:4]..","answer":".."} for each text; a gap is as many tokens as its answer.
+    /// `{"template":"..[MASK:4]..","answer":".."}` for each text; a gap is as many tokens as its answer.
     #[arg(long, value_name = "PATH")]
     data: Option<PathBuf>,
     /// Begin every prompt with the tokenizer's beginning-of-text token (default: only with --wrapper dream, as Dream's scripts do, and with

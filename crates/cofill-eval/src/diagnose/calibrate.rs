@@ -41,7 +41,7 @@ impl Default for CalibrationOptions {
 /// One pair: i would be committed together with a surer s.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Pair {
-    /// (1 − c_i) R[i,s] / c_i: α above its inverse keeps them apart.
+    /// (1 − c_i) R\[i,s\] / c_i: α above its inverse keeps them apart.
     pub x: f64,
     /// Whether i's likeliest token is another once s is written.
     pub flips: bool,

@@ -19,7 +19,7 @@
 //! @veto     the step ends when the best candidate has lost more than its confidence
 //! ```
 //!
-//! All three are `+paths`: u(i | S) = c_i − α (1 − c_i) Σ_{s∈S} R[i,s], until it is below 0.
+//! All three are `+paths`: u(i | S) = c_i − α (1 − c_i) Σ_{s∈S} R\[i,s\], until it is below 0.
 
 use crate::control::{Control, ControlMatrix};
 use crate::paths::Paths;

@@ -1,6 +1,6 @@
 //! Influence along paths: who depends on whom *through* other masks.
 //!
-//! Attention A[i,s] shows what i reads at s. But i may read j, and j may read s: while j is open, what is written at s reaches i
+//! Attention A\[i,s\] shows what i reads at s. But i may read j, and j may read s: while j is open, what is written at s reaches i
 //! through it. With w_j the uncertainty of j (1 − c_j), one hop counts
 //!
 //! ```text

@@ -117,8 +117,8 @@ fn the_papers_recipes() {
     assert_eq!(points("mini.toml").len(), 2 * 5 * (16 + 15 + 10 + 9) + 30 + 1 + 2);
     // Sequential; twelve operating points without and with ADAS; six of them at three more strengths.
     assert_eq!(points("cards.toml").len(), 2 * 5 * (1 + 24 + 18));
-    // Two models: Top-k 4 and two strengths, Fast-dLLM 3 + 4, EB 3 + 3.
-    assert_eq!(points("real-weights.toml").len(), 2 * (12 + 7 + 6));
+    // Two models: Top-k 4 and two strengths, Fast-dLLM 3 + 4, EB 3 + 3, and ten along paths.
+    assert_eq!(points("real-weights.toml").len(), 2 * (12 + 7 + 6 + 10));
     // A head: five bounds and two discounts; without training: ten; a companion: four.
     assert_eq!(points("learned.toml").len(), 2 * 5 * (7 + 10 + 4));
     // Three rules at fourteen settings, without, with ADAS, along paths, calibrated; parts and controls at six; rivals.

@@ -168,6 +168,14 @@ impl Report {
         std::iter::once(Variant::Base).chain(self.points.variants().into_iter().next()).collect()
     }
 
+    /// Whose curves figures draw: the same, and whoever was looked at first with [`Report::against`].
+    fn drawn(&self) -> Vec<Variant> {
+        let mut drawn = self.shown();
+        let contender = self.versus.first().and_then(|versus| versus.pairing.contender.first());
+        drawn.extend(contender.filter(|contender| !drawn.contains(contender)).copied());
+        drawn
+    }
+
     /// The report in words, tables and figures.
     pub fn document(&self) -> Document {
         Document { blocks: tables::blocks(self), latex: latex::tables(self), figures: figures::figures(self) }

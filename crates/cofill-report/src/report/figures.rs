@@ -35,7 +35,7 @@ fn tradeoff(report: &Report, model: &str) -> Figure {
     let here = |task: &String| report.points.all().iter().any(|point| point.model == model && point.task == *task);
     let tasks: Vec<String> = report.points.tasks().into_iter().filter(here).collect();
     let discounted = report.points.discounted_rules();
-    let (variants, all) = (report.shown(), report.points.rules());
+    let (variants, all) = (report.drawn(), report.points.rules());
     let rivals: Vec<&Rule> = all.iter().filter(|rule| !discounted.contains(rule)).collect();
     let row = |title: String, series: &[(&Rule, Variant, Look)]| {
         let panel = |(i, task): (usize, &String)| panel(report, (model, task), series, i == 0);

@@ -83,13 +83,14 @@ fn cells(versus: &Versus) -> Table {
 }
 
 fn budgets(report: &Report) -> Table {
-    let places = report.points.models().len() * report.points.tasks().len();
+    // A mean over fewer models and tasks than others have would not compare with theirs.
+    let places = report.budgets.iter().map(|family| family.places).max().unwrap_or(0);
     let head = ["sampler".to_owned()].into_iter().chain(BUDGETS.iter().map(|budget| format!("<= {budget}")));
     let row = |family: &crate::statistics::budget::Family| {
         let cell = |(score, reached): (&Option<f64>, &usize)| match score {
-            Some(score) => format!("{score:.1}"),
-            None if *reached == 0 => "-".into(),
-            None => format!("[{reached} of {places}]"),
+            Some(score) if family.places == places => format!("{score:.1}"),
+            _ if *reached == 0 => "-".into(),
+            _ => format!("[{reached} of {places}]"),
         };
         let cells = family.scores.iter().zip(&family.reached).map(cell);
         [family.name.clone()].into_iter().chain(cells).collect()

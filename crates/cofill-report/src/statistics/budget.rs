@@ -16,10 +16,13 @@ pub const BUDGETS: [f64; 6] = [2.5, 3.0, 4.0, 6.0, 8.0, 12.0];
 pub struct Family {
     /// The rule and its variant, as tables call them: `Fast-dLLM +paths:100`.
     pub name: String,
-    /// For every budget the mean score in percent over models and tasks; none where some of these has no setting within it.
+    /// For every budget the mean score in percent over the models and tasks it was run on; none where some of these has no setting within it.
     pub scores: Vec<Option<f64>>,
-    /// How many of the models x tasks have a setting within the budget.
+    /// On how many models x tasks it has a setting within the budget.
     pub reached: Vec<usize>,
+    /// On how many it has any. Tasks that are asked in another way (with a companion, with a trained head) have names of their own, so this
+    /// is the family's own count.
+    pub places: usize,
 }
 
 /// Every family, in the order of the points; empty where answers are not known.
@@ -42,6 +45,10 @@ pub fn budgets(points: &Points) -> Vec<Family> {
         settings.reduce(better).map(|point| half(point, 1).0)
     };
     let of = |name: String| {
+        let runs_here = |(model, task): &&(String, String)| {
+            points.all().iter().any(|point| point.model == *model && point.task == *task && family(point) == name)
+        };
+        let places: Vec<&(String, String)> = places.iter().filter(runs_here).collect();
         let scores =
             |budget: f64| -> Vec<f64> { places.iter().filter_map(|place| best(&name, place, budget)).collect() };
         let found: Vec<Vec<f64>> = BUDGETS.iter().map(|&budget| scores(budget)).collect();
@@ -51,6 +58,7 @@ pub fn budgets(points: &Points) -> Vec<Family> {
                 .map(|found| (found.len() == places.len()).then(|| found.iter().sum::<f64>() / found.len() as f64))
                 .collect(),
             reached: found.iter().map(Vec::len).collect(),
+            places: places.len(),
             name,
         }
     };
@@ -96,7 +104,7 @@ mod tests {
         let scores: Vec<Option<i32>> = eb.scores.iter().map(|s| s.map(|s| s.round() as i32)).collect();
         // Budgets 2.5, 3, 4, 6, 8, 12.
         assert_eq!(scores, [None, Some(80), Some(30), Some(30), Some(30), Some(100)]);
-        assert_eq!((eb.name.as_str(), eb.reached[0], eb.reached[1]), ("EB-Sampler", 0, 1));
+        assert_eq!((eb.name.as_str(), eb.reached[0], eb.reached[1], eb.places), ("EB-Sampler", 0, 1, 1));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::fail::{Done, Fail};
 use crate::output::{failed, refused};
 use crate::progress::Progress;
 use cofill_engine::{Calibrated, DEFAULT_MODEL, Engine, MODEL_NAMES, RunOptions, cache_file};
-use cofill_eval::diagnose::calibrate::{Calibration, PRECISION, Strength, of_task};
+use cofill_eval::diagnose::calibrate::{Calibration, K, PRECISION, Strength, of_task};
 use cofill_eval::spec::{EvalSpec, TaskOptions};
 use cofill_report::output::{Existing, Output};
 use cofill_tasks::TaskName;
@@ -120,9 +120,6 @@ pub(crate) fn run(args: &Args) -> Done {
     }
     Ok(ExitCode::SUCCESS)
 }
-
-/// k of the decodes that are probed.
-const K: usize = 8;
 
 fn row(strength: &Strength) -> serde_json::Value {
     let Strength { alpha, held, right, missed, .. } = strength;

@@ -48,10 +48,10 @@ pub use question::{Judged, Question};
 
 /// The models that can be named.
 #[cfg(feature = "embedded")]
-pub const MODEL_NAMES: &str = "`tiny-llada` or `tiny-dream` (inside this program, trained on the mini tasks), `toy` (a known joint distribution over short sentences), or a LLaDA, Dream or A2D-Qwen checkpoint: a folder or a .gguf file";
+pub const MODEL_NAMES: &str = "`tiny-llada` or `tiny-dream` (inside this program, trained on the mini tasks), `toy` (a known joint distribution over short sentences), or a LLaDA, Dream, A2D-Qwen or BERT-like checkpoint: a folder or, but for the last, a .gguf file";
 /// The models that can be named.
 #[cfg(not(feature = "embedded"))]
-pub const MODEL_NAMES: &str = "`toy` (a known joint distribution over short sentences), or a LLaDA, Dream or A2D-Qwen checkpoint: a folder or a .gguf file";
+pub const MODEL_NAMES: &str = "`toy` (a known joint distribution over short sentences), or a LLaDA, Dream, A2D-Qwen or BERT-like checkpoint: a folder or, but for the last, a .gguf file";
 
 /// The model that is meant when none is named.
 pub const DEFAULT_MODEL: &str = if cfg!(feature = "embedded") { "tiny-llada" } else { TOY };

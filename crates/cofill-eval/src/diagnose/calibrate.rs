@@ -21,6 +21,9 @@ use cofill::{Canvas, Decode, Denoiser, Error, Layers, Prediction, Proposal, Quer
 use cofill_engine::Engine;
 use serde::Serialize;
 
+/// k of the Top-k decodes that are probed, unless somebody says.
+pub const K: usize = 8;
+
 /// What is measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CalibrationOptions {
@@ -34,7 +37,7 @@ pub struct CalibrationOptions {
 
 impl Default for CalibrationOptions {
     fn default() -> CalibrationOptions {
-        CalibrationOptions { k: 8, steps: Steps::Spread, proposal: Proposal::greedy() }
+        CalibrationOptions { k: K, steps: Steps::Spread, proposal: Proposal::greedy() }
     }
 }
 

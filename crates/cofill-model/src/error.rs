@@ -11,6 +11,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// Somebody set the flag that ends what computes.
+    #[error("stopped between two forwards")]
+    Stopped,
     /// A file, field or token that must be there.
     #[error("`{}`: {what} is missing", path.display())]
     Missing {

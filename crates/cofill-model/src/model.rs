@@ -17,6 +17,8 @@ use crate::timing::Timing;
 use cofill::{Attention, Denoiser, Distributions, HeadAttention, Layers, Prediction, Query, Row, RowStats, TokenId};
 use rayon::prelude::*;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 /// A checkpoint that is loaded and answers queries.
@@ -29,6 +31,8 @@ pub struct Model {
     /// Where it comes from, for messages.
     place: PathBuf,
     companion: Option<Box<Model>>,
+    /// Ends what computes, from another thread.
+    stop: Option<Arc<AtomicBool>>,
 }
 
 /// Below this width, sequences of a batch are computed at the same time.
@@ -73,6 +77,19 @@ impl Model {
             pair_head: None,
             place: PathBuf::from("a model without a checkpoint"),
             companion: None,
+            stop: None,
+        }
+    }
+
+    /// While the flag is set, every forward fails: how another thread ends what computes, between two forwards. `None` forgets it.
+    pub fn stop_when(&mut self, flag: Option<Arc<AtomicBool>>) {
+        self.stop = flag;
+    }
+
+    fn go_on(&self) -> Result<()> {
+        match self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            true => Err(Error::Stopped),
+            false => Ok(()),
         }
     }
 
@@ -174,6 +191,10 @@ impl Model {
     fn answer(&self, query: &Query<'_>) -> cofill::Result<(Prediction, Timing)> {
         self.check(query.tokens, query.rows)?;
         self.check(query.tokens, query.free)?;
+        if let Some(targets) = query.targets.filter(|targets| targets.len() != query.rows.len()) {
+            let (want, got, because) = (query.rows.len(), targets.len(), "one per asked position");
+            return Err(cofill::Error::Length { what: "targets", want, got, because });
+        }
         if query.rows.is_empty() {
             return Ok(Default::default());
         }
@@ -202,9 +223,9 @@ impl Model {
         let unguided = if self.guidance > 0.0 { Some(self.unguided(query, &rows)?) } else { None };
         let begun = Instant::now();
         let hidden = unguided.as_ref().map(|pass| &pass.hidden);
-        let (stats, distributions) = self.read(query, &rows, &pass.hidden, hidden)?;
+        let answer = self.read(query, &rows, &pass.hidden, hidden)?;
         timing += Timing { head: begun.elapsed(), ..unguided.map_or_else(Timing::default, |pass| pass.timing) };
-        Ok((Prediction::new(stats).attention(attention).distributions(distributions), timing))
+        Ok((answer.attention(attention), timing))
     }
 
     /// The head that predicts who changes whom, if that is asked for.
@@ -242,14 +263,14 @@ impl Model {
         self.network.forward(&tokens, &ForwardRequest { rows, attention: None })
     }
 
-    /// Row statistics from tiles of logits; whole rows only when distributions are asked for.
+    /// Row statistics, and what else is asked of logits, from tiles of them; whole rows only when distributions are asked for.
     fn read(
         &self,
         query: &Query<'_>,
         sources: &[usize],
         hidden: &Hidden,
         unguided: Option<&Hidden>,
-    ) -> cofill::Result<(Vec<RowStats>, Option<Distributions>)> {
+    ) -> cofill::Result<Prediction> {
         let Config { vocab, mask_id, .. } = *self.config();
         let (mut never, mut first) = (self.config().never_proposed(), 0); // those of this tile and after it, and its first id
         let source = |position: usize| sources.binary_search(&self.source(position)).unwrap_or_default();
@@ -258,6 +279,9 @@ impl Model {
             .iter()
             .map(|&position| (source(position), query.proposal.row(mask_id, query.step, position)))
             .collect();
+        for ((_, row), &target) in rows.iter_mut().zip(query.targets.unwrap_or_default()) {
+            row.aim(target);
+        }
         let mut whole: Vec<Vec<f32>> = vec![Vec::new(); if query.distributions { sources.len() } else { 0 }];
         let mut unguided = unguided.map(|hidden| self.network.logits(hidden));
         for logits in self.network.logits(hidden) {
@@ -279,13 +303,16 @@ impl Model {
             rows.par_iter_mut().try_for_each(|(source, row)| row.push(tile(*source)))?;
             whole.iter_mut().enumerate().for_each(|(source, row)| row.extend_from_slice(tile(source)));
         }
-        let stats = rows.into_iter().map(|(_, row)| row.finish()).collect::<cofill::Result<_>>()?;
+        let finished = rows.into_iter().map(|(_, row)| row.finish_with_target());
+        let (stats, log_probabilities): (Vec<RowStats>, Vec<f64>) =
+            finished.collect::<cofill::Result<Vec<_>>>()?.into_iter().unzip();
+        let answer = Prediction::new(stats).log_probabilities(query.targets.map(|_| log_probabilities));
         if !query.distributions {
-            return Ok((stats, None));
+            return Ok(answer);
         }
         whole.iter_mut().for_each(|row| softmax(row));
         let flat = query.rows.iter().flat_map(|&position| whole[source(position)].iter().copied()).collect();
-        Ok((stats, Some(Distributions::new(vocab, flat)?)))
+        Ok(answer.distributions(Distributions::new(vocab, flat)?))
     }
 }
 
@@ -320,6 +347,7 @@ impl Denoiser for Model {
     /// Sequences are computed each for itself: nobody's numbers depend on who else is in the batch. Wide models have work for every
     /// core within a sequence, and take them one after the other; narrow ones keep cores busy only by whole sequences.
     fn denoise(&mut self, batch: &[Query<'_>]) -> cofill::Result<Vec<Prediction>> {
+        self.go_on()?;
         let answers: cofill::Result<Vec<(Prediction, Timing)>> = if self.config().hidden < NARROW {
             batch.par_iter().map(|query| self.answer(query)).collect()
         } else {

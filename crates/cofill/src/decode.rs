@@ -199,6 +199,7 @@ impl Decode {
             tokens: self.asked.as_deref().unwrap_or(self.canvas.tokens()),
             rows: &self.rows,
             free: self.canvas.free(),
+            targets: None,
             attention: self.needs.attention,
             distributions: self.needs.distributions,
             companion: self.companion,
@@ -343,6 +344,11 @@ impl Decode {
             return Some(Finish::Complete);
         }
         self.cap.is_some_and(|cap| self.nfe >= cap).then_some(Finish::Capped)
+    }
+
+    /// Whether the next query is about a copy of the canvas, with tokens revealed, because the sampler looks ahead.
+    pub fn is_probing(&self) -> bool {
+        self.asked.is_some()
     }
 
     /// The sequence as it stands.

@@ -308,4 +308,7 @@ pub enum Error {
     /// The model could not answer; the source says why.
     #[error("the model failed")]
     Denoiser(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// A sampler from elsewhere could not decide; the source says why.
+    #[error("the sampler failed")]
+    Sampler(#[source] Box<dyn std::error::Error + Send + Sync>),
 }

@@ -212,12 +212,18 @@ impl Toy {
         };
         let mut rows = Vec::with_capacity(query.rows.len());
         let mut probabilities: Vec<f32> = Vec::new();
-        for &position in query.rows {
+        let mut log_probabilities = Vec::new();
+        for (r, &position) in query.rows.iter().enumerate() {
             let p = self.conditional(query.tokens, position);
             let mask = [f64::NEG_INFINITY];
             let mut row = query.proposal.row(self.mask_id(), query.step, position);
+            if let Some(&target) = query.targets.and_then(|targets| targets.get(r)) {
+                row.aim(target);
+            }
             row.push_wide(p.iter().map(|p| p.ln()).chain(mask))?;
-            rows.push(row.finish()?);
+            let (stats, log_probability) = row.finish_with_target()?;
+            rows.push(stats);
+            log_probabilities.push(log_probability);
             if query.distributions {
                 probabilities.extend(p.iter().chain(&[0.0]).map(|&p| p as f32));
             }
@@ -230,6 +236,7 @@ impl Toy {
             } else {
                 None
             },
+            log_probabilities: query.targets.map(|_| log_probabilities),
         })
     }
 }

@@ -4,6 +4,8 @@ use cofill_model::{Config, Error, Model};
 use safetensors::Dtype as Stored;
 use serde_json::{Value, json};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(crate) const WEIGHTS: &str = "model.safetensors";
 pub(crate) const INDEX: &str = "model.safetensors.index.json";
@@ -589,4 +591,19 @@ fn what_is_asked_must_be_on_the_canvas() {
     for scale in [f64::NAN, f64::INFINITY, -0.5] {
         assert!(matches!(model.set_guidance(scale), Err(Error::Guidance { .. })), "{scale}");
     }
+}
+
+#[test]
+fn a_flag_of_another_thread_ends_what_computes() {
+    let mut model = Checkpoint::dream().load();
+    let proposal = Proposal::greedy();
+    let stop = Arc::new(AtomicBool::new(false));
+    model.stop_when(Some(Arc::clone(&stop)));
+    let mut ask = || model.denoise(&[Query::new(&[1, 2], &[1], &proposal)]);
+    assert!(ask().is_ok());
+    stop.store(true, Ordering::Relaxed);
+    let Err(cofill::Error::Denoiser(source)) = ask() else { panic!("it went on") };
+    assert!(matches!(source.downcast_ref::<Error>(), Some(Error::Stopped)));
+    model.stop_when(None);
+    assert!(model.denoise(&[Query::new(&[1, 2], &[1], &proposal)]).is_ok(), "forgotten");
 }

@@ -198,3 +198,33 @@ fn a_wrong_golden_file_is_refused() {
         Golden::open(&folder.join("none")).is_err_and(|error| error.to_string().contains("the golden file is missing"))
     );
 }
+
+/// ln p of a given token is the logarithm of its entry in the distribution, at every row and with guidance as without.
+#[test]
+fn log_probabilities_of_given_tokens_are_logs_of_the_distribution() {
+    for name in ["tiny-llada", "tiny-dream"] {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models").join(name);
+        let mut model = cofill_model::Model::load(&folder).unwrap();
+        let mask = model.config().mask_id;
+        let tokens = [20, 30, mask, mask, 40, mask];
+        let (rows, targets, proposal) = ([2, 3, 5], [7, mask, 90], cofill::Proposal::greedy());
+        for guidance in [0.0, 1.5] {
+            model.set_guidance(guidance).unwrap();
+            let query = cofill::Query::new(&tokens, &rows, &proposal).distributions(true).targets(&targets);
+            let answer = cofill::Denoiser::denoise(&mut model, &[query]).unwrap().remove(0);
+            let (p, scored) = (answer.distributions.unwrap(), answer.log_probabilities.unwrap());
+            for (r, &target) in targets.iter().enumerate() {
+                let want = f64::from(p.row(r)[target as usize]);
+                // The distribution is f32.
+                assert!(
+                    (scored[r].exp() - want).abs() < 1e-6 + 1e-5 * want,
+                    "{name} {r}: {} is not {want}",
+                    scored[r].exp()
+                );
+            }
+        }
+        let query = cofill::Query::new(&tokens, &rows, &proposal).targets(&targets[..2]);
+        let said = cofill::Denoiser::denoise(&mut model, &[query]).unwrap_err().to_string();
+        assert!(said.contains("targets"), "{said}");
+    }
+}

@@ -20,6 +20,7 @@ use crate::{
 pub struct Snapshot {
     confidence: Vec<f64>,
     tokens: Option<Vec<TokenId>>,
+    uncertainty: Option<Vec<f64>>,
     entropy: Option<Vec<f64>>,
     margin: Option<Vec<f64>>,
     attention: Option<Attention>,
@@ -42,6 +43,12 @@ impl Snapshot {
         self
     }
 
+    /// 1 - c of each position, for those who know it better than the difference does, near c = 1.
+    pub fn uncertainty(mut self, uncertainty: &[f64]) -> Snapshot {
+        self.uncertainty = Some(uncertainty.to_vec());
+        self
+    }
+
     /// H of each position, in nats.
     pub fn entropy(mut self, entropy: &[f64]) -> Snapshot {
         self.entropy = Some(entropy.to_vec());
@@ -58,6 +65,11 @@ impl Snapshot {
     pub fn attention(mut self, attention: Attention) -> Snapshot {
         self.attention = Some(attention);
         self
+    }
+
+    /// Takes the attention out again, whose memory can serve the next step.
+    pub fn take_attention(&mut self) -> Option<Attention> {
+        self.attention.take()
     }
 
     /// Whole distributions, one per candidate.
@@ -150,6 +162,7 @@ impl Snapshot {
             }
             values => Ok(values.clone()),
         };
+        let uncertainty = per_position("uncertainty", &self.uncertainty)?;
         let entropy = per_position("entropy", &self.entropy)?;
         let margin = per_position("margin", &self.margin)?;
         if let Some(tokens) = self.tokens.as_ref().filter(|tokens| tokens.len() != n) {
@@ -163,7 +176,7 @@ impl Snapshot {
             .map(|i| RowStats {
                 token: self.tokens.as_ref().map_or(0, |tokens| tokens[i]),
                 confidence: self.confidence[i],
-                uncertainty: 1.0 - self.confidence[i],
+                uncertainty: uncertainty.as_ref().map_or(1.0 - self.confidence[i], |u| u[i]),
                 margin: margin.as_ref().map_or(0.0, |m| m[i]),
                 entropy: entropy.as_ref().map_or(0.0, |h| h[i]),
             })
@@ -180,9 +193,11 @@ impl Snapshot {
             }
         };
         let slot_stats: Vec<RowStats> = slots.iter().map(|&i| stats[i]).collect();
-        let slot_attention = self.attention.as_ref().map(|a| a.restrict(&slots));
+        // Without context the candidates are everybody, and nothing need be copied.
+        let restricted = self.candidates.as_ref().and_then(|_| Some(self.attention.as_ref()?.restrict(&slots)));
+        let slot_attention = restricted.as_ref().or(self.attention.as_ref());
         let tokens: Vec<TokenId> = all.iter().map(|i| if slots.binary_search(i).is_ok() { MASK } else { 0 }).collect();
-        let candidates = Rows { positions: &slots, stats: &slot_stats, attention: slot_attention.as_ref() };
+        let candidates = Rows { positions: &slots, stats: &slot_stats, attention: slot_attention };
         let wide = match needs.scope {
             Scope::Candidates | Scope::Masked => candidates,
             Scope::Free | Scope::Canvas => Rows { positions: &all, stats: &stats, attention: self.attention.as_ref() },
@@ -201,5 +216,23 @@ impl Snapshot {
         };
         view.check(needs)?;
         f(&view)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_known_uncertainty_counts_where_confidence_rounds_to_1() {
+        // 1 attends to 0 alone. 1 - c_0 is 0, so nothing is taken from 1; if it is .001, 1 loses 40 · 1 · .001 = .04 and falls behind 2.
+        let attention = Attention::from_rows(&[[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]).unwrap();
+        let step = Snapshot::new(&[1.0, 0.73, 0.70]).attention(attention);
+        let spec: SamplerSpec = "topk:2+ad:40".parse().unwrap();
+        assert_eq!(step.select(&spec).unwrap().positions(), [0, 1]);
+        let told = step.clone().uncertainty(&[0.001, 0.27, 0.3]);
+        assert_eq!(told.select(&spec).unwrap().positions(), [0, 2]);
+        let wrong = step.uncertainty(&[0.001]).select(&spec).unwrap_err().to_string();
+        assert!(wrong.contains("uncertainty"), "{wrong}");
     }
 }

@@ -77,6 +77,8 @@ pub struct Query<'a> {
     pub rows: &'a [usize],
     /// The positions that were masked at the start, ascending; all others were given. Guidance hides what was given.
     pub free: &'a [usize],
+    /// A given token for each row, whose log-probabilities to return; nobody's if `None`. `[rows]`
+    pub targets: Option<&'a [TokenId]>,
     /// Whose attention to return, if any.
     pub attention: Option<Layers>,
     /// Whether to return whole distributions.
@@ -92,8 +94,18 @@ pub struct Query<'a> {
 impl<'a> Query<'a> {
     /// What a canvas on its own is asked at first: the statistics of some rows, all of them free.
     pub fn new(tokens: &'a [TokenId], rows: &'a [usize], proposal: &'a Proposal) -> Query<'a> {
-        let (attention, distributions, companion) = (None, false, false);
-        Query { sequence: 0, tokens, rows, free: rows, attention, distributions, companion, proposal, step: 0 }
+        Query {
+            sequence: 0,
+            tokens,
+            rows,
+            free: rows,
+            targets: None,
+            attention: None,
+            distributions: false,
+            companion: false,
+            proposal,
+            step: 0,
+        }
     }
 
     /// The same question about another canvas.
@@ -111,6 +123,12 @@ impl<'a> Query<'a> {
     /// Which positions were masked at the start.
     pub fn free(mut self, free: &'a [usize]) -> Query<'a> {
         self.free = free;
+        self
+    }
+
+    /// A given token for each row, whose log-probabilities to return.
+    pub fn targets(mut self, targets: &'a [TokenId]) -> Query<'a> {
+        self.targets = Some(targets);
         self
     }
 
@@ -149,12 +167,14 @@ pub struct Prediction {
     pub attention: Option<Attention>,
     /// Clean softmax probabilities. `[rows x vocab]`
     pub distributions: Option<Distributions>,
+    /// ln p of the query's targets, of the full softmax. `[rows]`
+    pub log_probabilities: Option<Vec<f64>>,
 }
 
 impl Prediction {
     /// Statistics alone, one entry per asked row.
     pub fn new(rows: Vec<RowStats>) -> Prediction {
-        Prediction { rows, attention: None, distributions: None }
+        Prediction { rows, attention: None, distributions: None, log_probabilities: None }
     }
 
     /// With attention among the asked rows, if it was asked for.
@@ -166,6 +186,12 @@ impl Prediction {
     /// With the distribution of every asked row, if they were asked for.
     pub fn distributions(mut self, distributions: impl Into<Option<Distributions>>) -> Prediction {
         self.distributions = distributions.into();
+        self
+    }
+
+    /// With ln p of every target, if there were any.
+    pub fn log_probabilities(mut self, log_probabilities: impl Into<Option<Vec<f64>>>) -> Prediction {
+        self.log_probabilities = log_probabilities.into();
         self
     }
 }
@@ -304,6 +330,11 @@ impl Attention {
             });
         }
         Ok(Attention { n, by_key })
+    }
+
+    /// Its buffer, `[key x query]`, to be filled again.
+    pub fn into_keys(self) -> Vec<f64> {
+        self.by_key
     }
 
     /// From a function of (query, key).

@@ -13,16 +13,42 @@ pub(crate) struct Online {
     rest: f64,                      // Σ e^(l − max) without the chosen token: 1 − c without cancellation
     chosen: Option<(TokenId, f64)>, // the best key so far
     chosen_logit: f64,
+    target: Option<TokenId>, // a given token, whose probability is asked for
+    target_logit: f64,
 }
 
 impl Default for Online {
     fn default() -> Self {
         let none = f64::NEG_INFINITY;
-        Online { max: none, second: none, sum: 0.0, weighted: 0.0, rest: 0.0, chosen: None, chosen_logit: none }
+        Online {
+            max: none,
+            second: none,
+            sum: 0.0,
+            weighted: 0.0,
+            rest: 0.0,
+            chosen: None,
+            chosen_logit: none,
+            target: None,
+            target_logit: none,
+        }
     }
 }
 
 impl Online {
+    /// Also keeps the logit of this token, whatever is chosen.
+    pub(crate) fn aim(&mut self, target: TokenId) {
+        self.target = Some(target);
+    }
+
+    /// ln p of the target; -inf if it was never seen or has no probability.
+    pub(crate) fn target_log_probability(&self) -> f64 {
+        // Apart from the difference below, for -inf minus -inf is no number.
+        if self.target_logit == f64::NEG_INFINITY {
+            return f64::NEG_INFINITY;
+        }
+        self.target_logit - self.max - self.sum.ln()
+    }
+
     /// `key` decides which token is chosen (the lowest id on a tie), `logit` is what it counts for.
     pub(crate) fn see(&mut self, token: TokenId, key: f64, logit: f64) {
         if logit > self.max {
@@ -31,6 +57,9 @@ impl Online {
             self.second = logit;
         }
         let e = if logit > f64::NEG_INFINITY { (logit - self.max).exp() } else { 0.0 };
+        if self.target == Some(token) {
+            self.target_logit = logit;
+        }
         self.sum += e;
         if e > 0.0 {
             self.weighted += (logit - self.max) * e; // 0·ln 0 = 0
@@ -59,6 +88,9 @@ impl Online {
         let (top, next) = top_two(logits);
         if top == f32::NEG_INFINITY {
             return;
+        }
+        if let Some(logit) = self.target.and_then(|target| logits.get(target.checked_sub(first)? as usize)) {
+            self.target_logit = f64::from(*logit);
         }
         let (top, next) = (f64::from(top), f64::from(next));
         if top > self.max {

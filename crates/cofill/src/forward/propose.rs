@@ -147,6 +147,13 @@ impl Proposal {
         }
     }
 
+    /// The Gumbel noise of a position, for whoever computes elsewhere what a [`Row`] computes here: above temperature 0 a token is chosen by
+    /// `logit + scale * noise`, where the scale is the temperature, or 1 for logits that were tempered already (`Filtered`). `[vocab]`
+    pub fn gumbel(&self, step: usize, position: usize, vocab: usize) -> Vec<f64> {
+        let mut uniforms = Uniforms::new(self.seed, Purpose::Token, step, position);
+        (0..vocab).map(|_| uniforms.gumbel()).collect()
+    }
+
     /// How strong the Gumbel noise is. Under `Filtered` the logits are tempered already, so their noise has scale 1.
     fn noise_scale(&self) -> f64 {
         match self.style {
@@ -169,6 +176,11 @@ pub struct Row<'a> {
 }
 
 impl Row<'_> {
+    /// Also keeps the probability of this token, whatever is proposed; see [`Row::finish_with_target`].
+    pub fn aim(&mut self, target: TokenId) {
+        self.stats.aim(target);
+    }
+
     /// The logits of the next token ids.
     pub fn push(&mut self, logits: &[f32]) -> Result<()> {
         let Proposal { style, suppress, demote, .. } = self.proposal;
@@ -207,10 +219,15 @@ impl Row<'_> {
     }
 
     /// The proposal. Fails when no token but the mask has any probability.
-    pub fn finish(mut self) -> Result<RowStats> {
+    pub fn finish(self) -> Result<RowStats> {
+        Ok(self.finish_with_target()?.0)
+    }
+
+    /// The proposal, and ln p of the token that the row was aimed at: -inf if it was at none, or at one without a probability.
+    pub fn finish_with_target(mut self) -> Result<(RowStats, f64)> {
         let nothing = Error::NothingToPropose { position: self.position };
         let Style::Filtered { top_p, top_k } = self.proposal.style else {
-            return self.stats.describe().ok_or(nothing);
+            return Ok((self.stats.describe().ok_or(nothing)?, self.stats.target_log_probability()));
         };
         let mut logits = std::mem::take(&mut self.whole);
         // A filter may leave nothing but the mask; then the best of the rest is proposed, with the confidence it has left: none.
@@ -224,7 +241,8 @@ impl Row<'_> {
             self.see(token, logit);
         }
         let alone = |token| RowStats::new(token, 0.0);
-        self.stats.describe().or(unfiltered.map(alone)).ok_or(nothing)
+        let stats = self.stats.describe().or(unfiltered.map(alone)).ok_or(nothing)?;
+        Ok((stats, self.stats.target_log_probability()))
     }
 }
 
@@ -329,6 +347,35 @@ mod tests {
         let row = propose(&Proposal::greedy(), &[0.0, -40.0]);
         assert_eq!(1.0 - row.confidence, 0.0);
         assert!(row.uncertainty > 4e-18 && row.uncertainty < 5e-18);
+    }
+
+    #[test]
+    fn the_log_probability_of_a_given_token_comes_with_the_row() {
+        // Of .25, .5, .125 and .125 the third: ln .125, whether the row comes whole, in tiles, or with something suppressed.
+        let row = logits(&[0.25, 0.5, 0.125, 0.125]);
+        let of = |proposal: &Proposal, target: TokenId, tile: usize| {
+            let mut given = proposal.row(1, 0, 0);
+            given.aim(target);
+            row.chunks(tile).for_each(|tile| given.push(tile).unwrap());
+            given.finish_with_target().unwrap().1
+        };
+        for tile in [1, 3, 4] {
+            near(of(&Proposal::greedy(), 2, tile), 0.125f64.ln());
+            near(of(&Proposal::greedy(), 1, tile), 0.5f64.ln()); // the mask, too: the softmax is the full one
+            near(of(&Proposal::greedy().suppress(vec![0]), 2, tile), (0.125f64 / 0.75).ln());
+        }
+        assert_eq!(of(&Proposal::greedy().suppress(vec![0]), 0, 4), f64::NEG_INFINITY);
+        assert_eq!(of(&Proposal::greedy(), 9, 4), f64::NEG_INFINITY, "no such token");
+    }
+
+    #[test]
+    fn noise_is_what_a_row_adds() {
+        let (proposal, flat) = (Proposal::sampled(1.5, 7), [0.0f32; 40]);
+        for position in 0..10 {
+            let noise = proposal.gumbel(3, position, flat.len());
+            let best = (0..flat.len()).max_by(|&a, &b| noise[a].total_cmp(&noise[b])).unwrap();
+            assert_eq!(proposal.propose(&flat, NO_MASK, 3, position).unwrap().token as usize, best);
+        }
     }
 
     #[test]

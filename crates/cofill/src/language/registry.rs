@@ -32,6 +32,13 @@ impl Registry {
         &STOCK
     }
 
+    /// Leaves out a sampler that was added, so that another can take its name; those of this crate stay.
+    pub fn without(mut self, name: &str) -> Registry {
+        let ours = |entry: &Entry| Registry::stock().get(&entry.name).is_some();
+        self.entries.retain(|entry| entry.name != name || ours(entry));
+        self
+    }
+
     /// Adds a sampler. Its name must be free, and it must state a [version](Entry::version).
     pub fn with(mut self, entry: Entry) -> Result<Registry> {
         let checked = self.check(&entry).and_then(|()| match entry.version.as_deref() {

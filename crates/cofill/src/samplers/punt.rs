@@ -133,11 +133,8 @@ mod tests {
                     margin: 0.6,
                     entropy: 0.5,
                 };
-                Ok(Prediction {
-                    rows: query.rows.iter().map(row).collect(),
-                    attention: None,
-                    distributions: Some(Distributions::new(2, query.rows.iter().flat_map(p).collect())?),
-                })
+                let distributions = Distributions::new(2, query.rows.iter().flat_map(p).collect())?;
+                Ok(Prediction::new(query.rows.iter().map(row).collect()).distributions(distributions))
             };
             batch.iter().map(answer).collect()
         }

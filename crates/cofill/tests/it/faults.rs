@@ -176,6 +176,21 @@ fn a_sampler_that_commits_nothing() {
 }
 
 #[test]
+fn a_sampler_from_elsewhere_that_cannot_decide() {
+    /// It has picked somebody already when it fails.
+    struct Broken;
+    impl Sampler for Broken {
+        fn select(&mut self, view: &StepView<'_>, picks: &mut Picks) -> Result<Verdict> {
+            picks.push(view, Slot(0), 0.0);
+            Err(Error::Sampler("division by zero".into()))
+        }
+    }
+    let error = refused_policy(Policy::Commits(Box::new(Broken)));
+    let source = std::error::Error::source(&error).map(ToString::to_string);
+    assert_eq!((error.to_string().as_str(), source.as_deref()), ("the sampler failed", Some("division by zero")));
+}
+
+#[test]
 fn a_sampler_that_picks_twice() {
     let error = refused(|view, picks| {
         picks.push(view, Slot(1), 0.0);

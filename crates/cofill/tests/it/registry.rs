@@ -53,6 +53,14 @@ fn an_added_sampler_is_one_of_the_registry_and_of_no_other() {
 }
 
 #[test]
+fn an_added_sampler_can_be_left_out_again_and_ours_cannot() {
+    let registry = Registry::default().with(leftmost()).unwrap();
+    assert!(registry.clone().with(leftmost()).is_err(), "the name is taken");
+    let again = registry.without("leftmost").with(leftmost()).unwrap();
+    assert_eq!(again.without("leftmost").without("topk").entries().len(), Registry::stock().entries().len());
+}
+
+#[test]
 fn names_and_builders_are_made_at_run_time() {
     // What a Python package does: a name from a variable, and a builder that holds on to an object.
     let built = Arc::new(AtomicUsize::new(0));

@@ -3,17 +3,21 @@
 use crate::calibration;
 use crate::codec::{Codec, Text};
 use crate::options::{Ends, RunOptions};
-use crate::{Error, Result, TOY};
+use crate::{Error, Result, TOY, hub_cache};
 use cofill::toy::Toy;
 use cofill::{Denoiser, HeadAttention, Prediction, Query, SamplerSpec, TokenId};
 use cofill_model::{AttentionRow, Checkpoint, Companion, Config, GenerationDefaults, Message, Model};
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Whether special tokens are part of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Specials {
+pub enum Specials {
+    /// They stand for nothing to read.
     Hidden,
+    /// They are written as the tokenizer names them.
     Shown,
 }
 
@@ -118,23 +122,28 @@ impl Engine {
     pub fn open(name: &str, options: &RunOptions) -> Result<Engine> {
         let kind = match name {
             TOY => Kind::Toy(AnyLengthToy::default()),
-            path if Engine::is_checkpoint(path) => {
-                Kind::Checkpoint(Box::new(Open::load(Checkpoint::open(Path::new(path))?, options)?))
-            }
-            _ => return Err(Error::UnknownModel { name: name.into() }),
+            name => Kind::Checkpoint(Box::new(Open::load(Engine::checkpoint_at(Path::new(name))?, options)?)),
         };
         let mut engine = Engine { name: name.into(), kind };
         engine.configure(options)?;
         Ok(engine)
     }
 
-    /// A checkpoint of which nothing is loaded yet; the toy is none.
+    /// A checkpoint of which nothing is loaded yet; the toy is none. `org/name` is looked for in Hugging Face's cache, too.
     pub fn checkpoint_at(place: &Path) -> Result<Checkpoint> {
         let name = || place.display().to_string();
-        match place == Path::new(TOY) {
-            true => Err(Error::NotACheckpoint { name: name() }),
-            false if Checkpoint::exists(place) => Ok(Checkpoint::open(place)?),
-            false => Err(Error::UnknownModel { name: name() }),
+        if place == Path::new(TOY) {
+            return Err(Error::NotACheckpoint { name: name() });
+        }
+        if Checkpoint::exists(place) {
+            return Ok(Checkpoint::open(place)?);
+        }
+        match hub_cache::find(&name()) {
+            Some(folder) => Ok(Checkpoint::open(&folder)?),
+            None if hub_cache::is_hub_name(&name()) => {
+                Err(Error::NotDownloaded { name: name(), cache: hub_cache::place() })
+            }
+            None => Err(Error::UnknownModel { name: name() }),
         }
     }
 
@@ -151,7 +160,7 @@ impl Engine {
 
     /// Whether a name stands for something that takes time to load.
     pub fn is_checkpoint(name: &str) -> bool {
-        name != TOY && Checkpoint::exists(Path::new(name))
+        name != TOY && (Checkpoint::exists(Path::new(name)) || hub_cache::find(name).is_some())
     }
 
     /// As it was named.
@@ -189,12 +198,17 @@ impl Engine {
         }
     }
 
-    /// Refuses a canvas of a `length` that the model cannot hold.
-    pub fn fit(&self, length: usize) -> Result<()> {
-        let most = match &self.kind {
+    /// The most positions that it can hold.
+    pub fn context(&self) -> usize {
+        match &self.kind {
             Kind::Toy(_) => TOY_MOST,
             Kind::Checkpoint(open) => open.model.config().context,
-        };
+        }
+    }
+
+    /// Refuses a canvas of a `length` that the model cannot hold.
+    pub fn fit(&self, length: usize) -> Result<()> {
+        let most = self.context();
         if length > most {
             return Err(Error::TooLong { length, name: self.name.clone(), most });
         }
@@ -206,6 +220,13 @@ impl Engine {
         match &mut self.kind {
             Kind::Toy(toy) => toy,
             Kind::Checkpoint(open) => &mut open.model,
+        }
+    }
+
+    /// While the flag is set, every forward fails: how another thread ends what computes. `None` forgets it; the toy is too fast to need one.
+    pub fn stop_when(&mut self, flag: Option<Arc<AtomicBool>>) {
+        if let Kind::Checkpoint(open) = &mut self.kind {
+            open.model.stop_when(flag);
         }
     }
 
@@ -314,7 +335,7 @@ impl Engine {
     }
 
     /// The text of a sequence.
-    pub(crate) fn text(&self, tokens: &[TokenId], specials: Specials) -> Result<String> {
+    pub fn text(&self, tokens: &[TokenId], specials: Specials) -> Result<String> {
         let pieces = || tokens.iter().map(|&token| self.piece(token)).collect::<Vec<_>>().join(" ");
         match self.open_checkpoint().map(|open| &open.text) {
             Some(Ok(text)) => Ok(text.tokenizer.decode(tokens, specials == Specials::Hidden)?),
@@ -348,11 +369,11 @@ impl Engine {
         text.is_some_and(|text| matches!(text.chat, Ok(Some(_))))
     }
 
-    /// A chat as the checkpoint's template puts it; `None` for a model without one.
-    pub(crate) fn render_chat(&self, messages: &[Message]) -> Result<Option<String>> {
+    /// A chat as the checkpoint's template puts it, and the beginning of an answer if that is wanted; `None` for a model without a template.
+    pub fn render_chat(&self, messages: &[Message], add_generation_prompt: bool) -> Result<Option<String>> {
         let text = self.open_checkpoint().and_then(|open| open.text.as_ref().ok());
         match text.map(|text| &text.chat) {
-            Some(Ok(Some(template))) => Ok(Some(template.render(messages, true)?)),
+            Some(Ok(Some(template))) => Ok(Some(template.render(messages, add_generation_prompt)?)),
             Some(Err(error)) => Err(Error::BadTemplate { problem: error.to_string() }),
             _ => Ok(None),
         }

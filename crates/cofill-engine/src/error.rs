@@ -22,6 +22,16 @@ pub enum Error {
         /// As it was named.
         name: String,
     },
+    /// A name of the hub, whose model is not on this machine.
+    #[error(
+        "`{name}` is neither a folder nor in the Hugging Face cache (`{}`); download it first (`hf download {name}`), or give {}", .cache.display(), crate::MODEL_NAMES
+    )]
+    NotDownloaded {
+        /// As it was named.
+        name: String,
+        /// Where it would be.
+        cache: PathBuf,
+    },
     /// `+paths:auto` of a model that nobody calibrated.
     #[error(
         "nobody has chosen how strong `+paths:auto` is for `{name}`; calibrate it (`cofill calibrate`), or write a number in place of `auto`, such as `+paths:100`"

@@ -7,6 +7,7 @@ use crate::options::RunOptions;
 use crate::question::{Judged, Question};
 use crate::reading::Reading;
 use crate::{Engine, Result};
+use cofill::trace::{Header, VERSION};
 use cofill::{Canvas, Decode, Denoiser, Pool, Prediction, Query, SamplerSpec, Step, Ticket, TokenId};
 use serde::Serialize;
 use std::ops::ControlFlow;
@@ -127,6 +128,21 @@ impl Engine {
         Ok(Prepared { start: canvas, question, warnings, decode, stops: options.stop.clone() })
     }
 
+    /// What the trace of a canvas begins with.
+    pub fn trace_header(&self, start: &Canvas, sampler: &SamplerSpec, options: &RunOptions) -> Header {
+        Header {
+            cofill_trace: VERSION,
+            sampler: sampler.form(),
+            model: self.name().into(),
+            tokens: start.tokens().to_vec(),
+            mask_id: start.mask_id(),
+            block: options.block,
+            temperature: options.temperature,
+            seed: options.seed,
+            pieces: start.tokens().iter().map(|&token| self.piece(token)).collect(),
+        }
+    }
+
     /// Fills a canvas.
     pub fn generate(&mut self, prepared: Prepared) -> Result<Generation> {
         self.generate_watched(prepared, &mut |_| ControlFlow::Continue(()))
@@ -148,56 +164,11 @@ impl Engine {
         prepared: Vec<Prepared>,
         watch: &mut dyn FnMut(&StepEvent<'_>) -> ControlFlow<()>,
     ) -> Result<Vec<Result<Generation>>> {
-        let mut pool = Pool::new();
-        let mut running: Vec<Running> = Vec::with_capacity(prepared.len());
-        for Prepared { start, question, decode, stops, .. } in prepared {
-            let ticket = pool.add(decode);
-            running.push(Running {
-                ticket,
-                start,
-                question,
-                stops,
-                steps: Vec::new(),
-                seconds: Seconds::default(),
-                end: None,
-            });
+        let mut filling = Filling::new(prepared);
+        while !filling.is_done() {
+            filling.round(self, watch)?;
         }
-        while !pool.is_empty() {
-            let begun = Instant::now();
-            let mut timed = Timed { denoiser: self.denoiser(), spent: Duration::ZERO };
-            let events = pool.round(&mut timed)?;
-            let model = timed.spent.as_secs_f64();
-            let share = |seconds: f64| seconds / events.len().max(1) as f64;
-            let (model, sampler) = (share(model), share(begun.elapsed().as_secs_f64() - model));
-            for event in events {
-                let Some(index) = running.iter().position(|running| running.ticket == event.ticket) else { continue };
-                let running = &mut running[index];
-                running.seconds.model += model;
-                running.seconds.sampler += sampler;
-                match event.step {
-                    Err(error) => running.end = Some(Err(error.into())),
-                    Ok(None) => {}
-                    Ok(Some(mut step)) => {
-                        step.pieces = step.commits.iter().map(|commit| self.piece(commit.token)).collect();
-                        if let Some(decode) = pool.get(event.ticket) {
-                            let told = StepEvent { index, step: &step, canvas: decode.canvas(), nfe: decode.nfe() };
-                            let stop = watch(&told).is_break() && decode.finish().is_none();
-                            running.steps.push(step);
-                            if stop && let Some(decode) = pool.cancel(event.ticket) {
-                                running.end = Some(Ok((decode, Finish::Cancelled)));
-                            }
-                        }
-                    }
-                }
-            }
-            for (ticket, finish, decode) in pool.finished() {
-                let finish = if finish == cofill::Finish::Capped { Finish::Capped } else { Finish::Complete };
-                if let Some(running) = running.iter_mut().find(|running| running.ticket == ticket) {
-                    running.end = Some(Ok((decode, finish)));
-                }
-            }
-        }
-        Ok(running.into_iter().filter_map(|running| self.ended(running)).collect())
+        Ok(filling.finish(self))
     }
 
     /// What came of a decode that is over.
@@ -219,6 +190,103 @@ impl Engine {
             steps,
             seconds,
         }))
+    }
+}
+
+/// Canvases on their way, a round at a time: for whoever wants to look, or to go away, between two forwards.
+///
+/// ```
+/// use cofill_engine::{Engine, Filling, Input, RunOptions};
+/// use std::ops::ControlFlow;
+///
+/// let mut engine = Engine::open("toy", &RunOptions::default())?;
+/// let ready = engine.prepare(&Input::Nothing, &"topk:4".parse()?, &RunOptions::default())?;
+/// let mut filling = Filling::new(vec![ready]);
+/// let mut rounds = 0;
+/// while !filling.is_done() {
+///     filling.round(&mut engine, &mut |_| ControlFlow::Continue(()))?;
+///     rounds += 1;
+/// }
+/// assert_eq!(rounds, 3); // 12 masks, 4 a round
+/// assert_eq!(filling.finish(&engine).remove(0)?.nfe, 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Default)]
+pub struct Filling {
+    pool: Pool,
+    running: Vec<Running>,
+}
+
+impl Filling {
+    /// Canvases that are to be filled together.
+    pub fn new(prepared: Vec<Prepared>) -> Filling {
+        let mut filling = Filling::default();
+        for Prepared { start, question, decode, stops, .. } in prepared {
+            let ticket = filling.pool.add(decode);
+            let (steps, seconds, end) = (Vec::new(), Seconds::default(), None);
+            filling.running.push(Running { ticket, start, question, stops, steps, seconds, end });
+        }
+        filling
+    }
+
+    /// Whether nothing is left to do.
+    pub fn is_done(&self) -> bool {
+        self.pool.is_empty()
+    }
+
+    /// One forward of everybody who is not done. Tells of every step; `Break` ends that canvas there.
+    pub fn round(
+        &mut self,
+        engine: &mut Engine,
+        watch: &mut dyn FnMut(&StepEvent<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let Filling { pool, running } = self;
+        let begun = Instant::now();
+        let mut timed = Timed { denoiser: engine.denoiser(), spent: Duration::ZERO };
+        let events = pool.round(&mut timed)?;
+        let model = timed.spent.as_secs_f64();
+        let share = |seconds: f64| seconds / events.len().max(1) as f64;
+        let (model, sampler) = (share(model), share(begun.elapsed().as_secs_f64() - model));
+        for event in events {
+            let Some(index) = running.iter().position(|running| running.ticket == event.ticket) else { continue };
+            let running = &mut running[index];
+            running.seconds.model += model;
+            running.seconds.sampler += sampler;
+            match event.step {
+                Err(error) => running.end = Some(Err(error.into())),
+                Ok(None) => {}
+                Ok(Some(mut step)) => {
+                    step.pieces = step.commits.iter().map(|commit| engine.piece(commit.token)).collect();
+                    if let Some(decode) = pool.get(event.ticket) {
+                        let told = StepEvent { index, step: &step, canvas: decode.canvas(), nfe: decode.nfe() };
+                        let stop = watch(&told).is_break() && decode.finish().is_none();
+                        running.steps.push(step);
+                        if stop && let Some(decode) = pool.cancel(event.ticket) {
+                            running.end = Some(Ok((decode, Finish::Cancelled)));
+                        }
+                    }
+                }
+            }
+        }
+        for (ticket, finish, decode) in pool.finished() {
+            let finish = if finish == cofill::Finish::Capped { Finish::Capped } else { Finish::Complete };
+            if let Some(running) = running.iter_mut().find(|running| running.ticket == ticket) {
+                running.end = Some(Ok((decode, finish)));
+            }
+        }
+        Ok(())
+    }
+
+    /// What came of them, in the order they were given. Those that are not done end here, as they stand.
+    pub fn finish(mut self, engine: &Engine) -> Vec<Result<Generation>> {
+        for running in &mut self.running {
+            if running.end.is_none()
+                && let Some(decode) = self.pool.cancel(running.ticket)
+            {
+                running.end = Some(Ok((decode, Finish::Cancelled)));
+            }
+        }
+        self.running.into_iter().filter_map(|running| engine.ended(running)).collect()
     }
 }
 

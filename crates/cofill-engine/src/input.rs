@@ -96,7 +96,7 @@ impl Engine {
         question: Option<&Question>,
         warnings: &mut Vec<String>,
     ) -> Result<Vec<TokenId>> {
-        if let Some(text) = self.render_chat(messages)? {
+        if let Some(text) = self.render_chat(messages, true)? {
             return self.encode(&text);
         }
         let name = self.name();

@@ -21,6 +21,8 @@
 //! | [`Engine`] | a model and its text |
 //! | [`Input`] | what is to be filled: a prompt, a chat, a text with gaps, tokens |
 //! | [`StepEvent`], [`Generation`] | what happens step by step, and what came of it |
+//! | [`Filling`] | the same a round at a time, for whoever looks in between |
+//! | [`Scored`] | how probable given tokens are |
 //! | [`Question`] | what the tiny models know: prompts of the mini tasks, judged on the spot |
 //! | [`Calibrated`] | the strength of `+paths:auto` that was chosen for a model, and where it is kept |
 //! | [`provenance()`] | what made a result |
@@ -30,21 +32,25 @@ mod codec;
 mod engine;
 mod error;
 mod generate;
+mod hub_cache;
 mod input;
 mod options;
 mod provenance;
 mod question;
 mod reading;
+mod score;
 
 pub use calibration::{Calibrated, cache_file, settle};
 pub use codec::Codec;
-pub use engine::{About, Engine};
+pub use engine::{About, Engine, Specials};
 pub use error::{Error, Result};
-pub use generate::{Finish, Generation, Prepared, Seconds, StepEvent, begin};
+pub use generate::{Filling, Finish, Generation, Prepared, Seconds, StepEvent, begin};
 pub use input::{Input, Piece, gaps, parse_tokens};
 pub use options::{DEFAULT_SAMPLER, Ends, RunOptions, RunSpec};
 pub use provenance::provenance;
 pub use question::{Judged, Question};
+pub use reading::Spelling;
+pub use score::{Scored, check_rows};
 
 /// The models that can be named.
 #[cfg(feature = "embedded")]

@@ -1,9 +1,25 @@
 //! What a person reads of a filled canvas, and how much of it is of use.
 
 use crate::engine::Specials;
-use crate::{Engine, Result};
+use crate::{Engine, Result, TOY};
 use cofill::{Canvas, TokenId};
 use std::ops::Range;
+
+/// How the pieces of tokens make a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spelling {
+    /// They are words.
+    Words,
+    /// They bring their own spaces and line breaks.
+    Pieces,
+}
+
+impl Spelling {
+    /// Of the tokens of the model that is named so.
+    pub fn of(model: &str) -> Spelling {
+        if model == TOY { Spelling::Words } else { Spelling::Pieces }
+    }
+}
 
 /// The text, and how many generated tokens it took.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -63,6 +63,11 @@ pub struct DrawnFigure {
     pub drawn: plot::Drawn,
 }
 
+/// `1 token`, `2 tokens`.
+pub fn count(n: usize, noun: &str) -> String {
+    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
+}
+
 impl Document {
     /// Adds a remark: a paragraph at the end, and a comment before the LaTeX tables, which would not say it by themselves.
     pub fn remark(&mut self, remark: &str) {

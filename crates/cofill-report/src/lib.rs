@@ -12,6 +12,7 @@
 //! | [`report`] | all comparisons of some points, as tables, numbers and figures |
 //! | [`document`] | headings, tables, notes and figures, written as Markdown, HTML and LaTeX; diagnostics use it too |
 //! | [`plot`] | figures as data, drawn as SVG and PNG |
+//! | [`trace_page`] | a trace as a page for a browser, or for a cell of a notebook |
 
 pub mod document;
 pub mod jsonl;
@@ -22,3 +23,4 @@ pub mod points;
 pub mod report;
 pub mod results;
 pub mod statistics;
+pub mod trace_page;

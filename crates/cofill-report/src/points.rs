@@ -198,6 +198,32 @@ fn distinct<T: Clone + PartialEq>(points: &[OperatingPoint], of: impl Fn(&Operat
     found
 }
 
+/// Where a row of a table stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// In a file, or a text that is called so.
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+    },
+    /// In memory, counted from 0.
+    Row(usize),
+    /// Above all rows in memory: the names of the columns.
+    Columns,
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Place::Line { path, line } => write!(f, "`{}`, line {line}", path.display()),
+            Place::Row(row) => write!(f, "row {row} of the table (counted from 0)"),
+            Place::Columns => write!(f, "the columns of the table"),
+        }
+    }
+}
+
 /// How points can be refused.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -237,12 +263,10 @@ pub enum Error {
         path: PathBuf,
     },
     /// A row of a table.
-    #[error("`{}`, line {line}: {field} is `{given}`; {remedy}", .path.display())]
+    #[error("{place}: {field} is `{given}`; {remedy}")]
     Field {
-        /// The table that was read.
-        path: PathBuf,
-        /// The line, counted from 1.
-        line: usize,
+        /// Where the row stands.
+        place: Place,
         /// The column of the field.
         field: String,
         /// What stands in that field.
@@ -251,12 +275,10 @@ pub enum Error {
         remedy: String,
     },
     /// A row that is no row, or a first line that names no columns.
-    #[error("`{}`, line {line}: {problem}", .path.display())]
+    #[error("{place}: {problem}")]
     Row {
-        /// The table that was read.
-        path: PathBuf,
-        /// The line, counted from 1.
-        line: usize,
+        /// Where the row stands.
+        place: Place,
         /// What is wrong, and what to do.
         problem: String,
     },

@@ -181,6 +181,23 @@ impl Report {
         Document { blocks: tables::blocks(self), latex: latex::tables(self), figures: figures::figures(self) }
     }
 
+    /// The report as Markdown, without figures: what `cofill report` prints.
+    pub fn markdown(&self) -> String {
+        markdown::markdown(&self.document().blocks)
+    }
+
+    /// The report as one page that needs nothing else, figures included.
+    pub fn html(&self) -> Result<String, Error> {
+        let document = self.document();
+        Ok(html::page(&document.blocks, &document.draw()?))
+    }
+
+    /// The page as a part of another one, such as a cell of a notebook.
+    pub fn fragment(&self) -> Result<String, Error> {
+        const HEIGHT: usize = 640; // the first tables are in sight, and the rest scrolls
+        Ok(html::frame("Report", HEIGHT, &self.html()?))
+    }
+
     /// The report as JSON.
     pub fn json(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string(self)

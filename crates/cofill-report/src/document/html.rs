@@ -3,9 +3,9 @@
 use super::{Block, DrawnFigure, Table};
 
 const STYLE: &str = "body{font:16px/1.5 sans-serif;max-width:72em;margin:2em auto;padding:0 1em;color:#111;background:#fff}\
-table{border-collapse:collapse;margin:1em 0;font-variant-numeric:tabular-nums;display:block;overflow-x:auto}\
+table{border-collapse:collapse;margin:1em 0;font-variant-numeric:tabular-nums;display:block;overflow-x:auto;max-width:100%}\
 th,td{padding:.2em .8em;text-align:right;border-bottom:1px solid #ddd;white-space:nowrap}th{border-bottom:2px solid #111}\
-.w{text-align:left}svg{max-width:100%;height:auto;margin:1em 0}";
+.w{text-align:left}figure{margin:1em 0;overflow-x:auto}svg{max-width:100%;min-width:36em;height:auto}";
 
 /// The page of these blocks, with these figures.
 pub fn page(document: &[Block], figures: &[DrawnFigure]) -> String {
@@ -50,6 +50,17 @@ fn html_table(table: &Table) -> String {
     )
 }
 
+/// A whole page as a part of another one, such as a cell of a notebook: a frame of its own, `height` pixels high, whose scripts and styles
+/// meet nobody else's.
+pub fn frame(title: &str, height: usize, page: &str) -> String {
+    format!(
+        "<iframe title=\"{}\" sandbox=\"allow-scripts\" style=\"width:100%;height:{height}px;border:1px solid \
+         #8884;border-radius:6px;resize:vertical\" srcdoc=\"{}\"></iframe>",
+        escaped(title),
+        escaped(page),
+    )
+}
+
 /// Text that a browser shows as it is, in content and in quoted attributes. A page may hold tabs and line breaks, but no other control character.
 pub fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
@@ -71,6 +82,16 @@ pub fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_frame_is_one_element_whatever_it_holds() {
+        let frame = frame("\"><b>", 300, "<p title=\"a\">&amp;</p>");
+        assert_eq!((frame.matches('<').count(), frame.matches('"').count()), (2, 8));
+        assert!(
+            frame.contains("srcdoc=\"&lt;p title=&quot;a&quot;&gt;&amp;amp;&lt;/p&gt;\"")
+                && frame.contains("height:300px")
+        );
+    }
 
     #[test]
     fn nothing_is_markup() {

@@ -6,7 +6,7 @@
 //!
 //! [`write()`] makes such a table, and what it makes is read back to equal points.
 
-use super::{Error, OperatingPoint, Parameter, PointSampler, Points, Rule, Variant};
+use super::{Error, OperatingPoint, Parameter, Place, PointSampler, Points, Rule, Variant};
 use cofill_tasks::benchmarks::Benchmark;
 use cofill_tasks::data;
 use csv::StringRecord;
@@ -26,32 +26,87 @@ pub fn read(path: &Path) -> Result<Vec<OperatingPoint>, Error> {
 
 /// The points of a text; `path` is for messages.
 pub fn parse(path: &Path, text: &str) -> Result<Vec<OperatingPoint>, Error> {
-    let refused = |line: usize, problem: String| Error::Row { path: path.into(), line, problem };
-    let names = || NEEDED.join(",");
+    let place = |line: usize| Place::Line { path: path.into(), line };
+    let refused = |line: usize, problem: String| Error::Row { place: place(line), problem };
     let mut rows = rows(text).map_err(|error| refused(1, error.to_string()))?.into_iter();
-    let (at, columns) =
-        rows.next().ok_or_else(|| refused(1, format!("there is no line; the first one must be `{}`", names())))?;
-    let columns: Vec<&str> = columns.iter().collect();
-    if let Some(missing) = NEEDED.iter().find(|name| !columns.contains(name)) {
-        return Err(refused(at, format!("there is no column `{missing}`; the first line must be `{}`", names())));
-    }
-    for (i, column) in columns.iter().enumerate() {
-        let known = NEEDED.contains(column) || OPTIONAL.contains(column);
-        if !known || columns[..i].contains(column) {
-            let (why, may) = (if known { "is there twice" } else { "is unknown" }, OPTIONAL.join(", "));
-            return Err(refused(at, format!("column `{column}` {why}; allowed are {}, and {may}", names())));
-        }
-    }
-    let row = |(line, cells): (usize, StringRecord)| {
-        if cells.len() != columns.len() {
-            let (want, got) = (columns.len(), cells.len());
-            let hint = "write one for every column, quotes around a field with a comma, and close every quote";
-            return Err(refused(line, format!("{got} fields, but there are {want} columns; {hint}")));
-        }
-        let cells = columns.iter().copied().zip(cells.iter().map(str::to_owned)).collect();
-        Row { path, line, cells }.point()
+    let (at, head) =
+        rows.next().ok_or_else(|| refused(1, format!("there is no line; the first one must be `{}`", needed())))?;
+    let columns = Columns::new(head.iter(), &place(at))?;
+    rows.map(|(line, cells)| columns.row(cells.iter(), place(line))?.point()).collect()
+}
+
+/// The points of rows in memory, such as those of a data frame: `columns` names the fields, and every row has a text for each of them,
+/// which is empty where nothing is known. Columns, fields and what is refused are those of [`parse`].
+///
+/// ```
+/// use cofill_report::points::table::from_rows;
+///
+/// let columns = ["model", "rule", "param", "task", "variant", "score", "nfe", "length"];
+/// let points = from_rows(&columns, [["tiny", "topk", "4", "chain", "adas", "81.5", "9.5", "38"]])?;
+/// assert_eq!((points[0].tokens_per_forward, points[0].sampler.to_string().as_str()), (4.0, "Top-k 4 +AD"));
+/// let error = from_rows(&columns, [["tiny", "topk", "4", "chain", "adas", "815", "9.5", "38"]]).unwrap_err();
+/// assert!(error.to_string().starts_with("row 0 of the table (counted from 0): score is `815`; give a number"));
+/// # Ok::<(), cofill_report::points::Error>(())
+/// ```
+pub fn from_rows<R>(
+    columns: &[impl AsRef<str>],
+    rows: impl IntoIterator<Item = R>,
+) -> Result<Vec<OperatingPoint>, Error>
+where
+    R: IntoIterator<Item: AsRef<str>>,
+{
+    let columns = Columns::new(columns.iter().map(AsRef::as_ref), &Place::Columns)?;
+    let point = |(at, row): (usize, R)| {
+        let cells: Vec<R::Item> = row.into_iter().collect();
+        columns.row(cells.iter().map(AsRef::as_ref), Place::Row(at))?.point()
     };
-    rows.map(row).collect()
+    let points: Vec<OperatingPoint> = rows.into_iter().enumerate().map(point).collect::<Result<_, _>>()?;
+    if points.is_empty() {
+        let problem = "there is no row; give one for every operating point".into();
+        return Err(Error::Row { place: Place::Columns, problem });
+    }
+    Ok(points)
+}
+
+fn needed() -> String {
+    NEEDED.join(",")
+}
+
+/// The names of the columns, which are those that are needed and others that are allowed, each once.
+struct Columns<'a>(Vec<&'a str>);
+
+impl<'a> Columns<'a> {
+    fn new(names: impl Iterator<Item = &'a str>, place: &Place) -> Result<Columns<'a>, Error> {
+        let columns: Vec<&str> = names.collect();
+        let wanted = if *place == Place::Columns { "they" } else { "the first line" };
+        let refused = |problem: String| Err(Error::Row { place: place.clone(), problem });
+        if let Some(missing) = NEEDED.iter().find(|name| !columns.contains(name)) {
+            return refused(format!("there is no column `{missing}`; {wanted} must be `{}`", needed()));
+        }
+        for (i, column) in columns.iter().enumerate() {
+            let known = NEEDED.contains(column) || OPTIONAL.contains(column);
+            if !known || columns[..i].contains(column) {
+                let (why, may) = (if known { "is there twice" } else { "is unknown" }, OPTIONAL.join(", "));
+                return refused(format!("column `{column}` {why}; allowed are {}, and {may}", needed()));
+            }
+        }
+        Ok(Columns(columns))
+    }
+
+    fn row<'b>(&self, cells: impl Iterator<Item = &'b str>, place: Place) -> Result<Row<'a>, Error> {
+        let cells: Vec<&str> = cells.collect();
+        if cells.len() != self.0.len() {
+            let (want, got) = (self.0.len(), cells.len());
+            let hint = match place {
+                Place::Line { .. } => {
+                    "write one for every column, quotes around a field with a comma, and close every quote"
+                }
+                _ => "give one for every column",
+            };
+            return Err(Error::Row { place, problem: format!("{got} fields, but there are {want} columns; {hint}") });
+        }
+        Ok(Row { place, cells: self.0.iter().copied().zip(cells.into_iter().map(str::to_owned)).collect() })
+    }
 }
 
 /// Every line with something on it, and its number, counted from 1.
@@ -102,8 +157,7 @@ pub(crate) fn comma_separated(
 
 /// One line by column.
 struct Row<'a> {
-    path: &'a Path,
-    line: usize,
+    place: Place,
     cells: HashMap<&'a str, String>,
 }
 
@@ -140,7 +194,7 @@ impl Row<'_> {
             nfe,
             tokens_per_forward,
             useful_per_second: self.number("useful_per_second", 0.0, 1e12)?,
-            source: format!("`{}`, line {}", self.path.display(), self.line),
+            source: self.place.to_string(),
             outcomes: Vec::new(),
         })
     }
@@ -168,7 +222,7 @@ impl Row<'_> {
 
     fn refused(&self, column: &str, remedy: &str) -> Error {
         let given = self.cells.get(column).cloned().unwrap_or_default();
-        Error::Field { path: self.path.into(), line: self.line, field: column.into(), given, remedy: remedy.into() }
+        Error::Field { place: self.place.clone(), field: column.into(), given, remedy: remedy.into() }
     }
 }
 
@@ -326,6 +380,45 @@ mod tests {
             let points = Points::new(points).unwrap();
             prop_assert_eq!(told(&again(&points)), told(&points));
         }
+    }
+
+    #[test]
+    fn rows_in_memory_are_the_points_of_the_same_text() {
+        let text = "model,rule,param,task,variant,score,nfe,length,n,standard_error\nm,fastdllm,12.0,gsm8k,adas,50,16,,,\nm,klass,\"0.70,1\",riddles,base,7.5,4,64,500.0,1.5\n";
+        let records = rows(text).unwrap();
+        let columns: Vec<&str> = records[0].1.iter().collect();
+        let points = from_rows(&columns, records[1..].iter().map(|(_, record)| record.iter())).unwrap();
+        let told = |points: &[OperatingPoint]| told(&Points::new(points.to_vec()).unwrap());
+        assert_eq!(told(&points), told(&parsed(text).unwrap()));
+        assert_eq!(points[1].source, "row 1 of the table (counted from 0)");
+    }
+
+    #[test]
+    fn a_bad_row_in_memory_is_named_by_its_number() {
+        let columns: Vec<&str> = HEAD.trim_end().split(',').collect();
+        let said = |columns: &[&str], row: &str| {
+            let rows = ["m,eb,1,GSM8K,base,1,1".split(','), row.split(',')];
+            from_rows(columns, rows).unwrap_err().to_string()
+        };
+        let row = "row 1 of the table (counted from 0)";
+        for (given, problem) in [
+            ("m,eb,1,GSM8K,base,101,9", "score is `101`; give a number, 0 or more and 100 or less"),
+            ("m,eb,1,GSM8K,base,4,nan", "nfe is `nan`; give a number, more than 0"),
+            (",eb,1,GSM8K,base,4,9", "model is ``; it must not be empty"),
+            ("m,eb,1,GSM8K,base,4", "6 fields, but there are 7 columns; give one for every column"),
+        ] {
+            assert!(said(&columns, given).starts_with(&format!("{row}: {problem}")), "{}", said(&columns, given));
+        }
+        let good = "m,eb,2,GSM8K,base,4,5";
+        assert!(
+            said(&columns[1..], good).starts_with("the columns of the table: there is no column `model`; they must")
+        );
+        let more = [&columns[..], &["colour"]].concat();
+        assert!(said(&more, good).contains("column `colour` is unknown; allowed are model,"));
+        let none: [[&str; 7]; 0] = [];
+        assert!(from_rows(&columns, none).unwrap_err().to_string().contains("there is no row; give one"));
+        let twice = Points::new(from_rows(&columns, [good.split(','), good.split(',')]).unwrap()).unwrap_err();
+        assert!(twice.to_string().contains("twice: in row 0 of the table (counted from 0) and in row 1"), "{twice}");
     }
 
     #[test]

@@ -84,6 +84,21 @@ fn every_form_tells_the_same() {
 }
 
 #[test]
+fn what_needs_no_file_is_what_files_hold() {
+    let report = report();
+    assert_eq!(report.html().unwrap(), file("report.html"));
+    assert!(report.html().unwrap().contains("<svg"));
+    let without_figures: Vec<String> =
+        file("report.md").lines().filter(|line| !line.starts_with("![")).map(String::from).collect();
+    let said: Vec<String> = report.markdown().lines().map(String::from).collect();
+    let words = |lines: &[String]| lines.iter().filter(|line| !line.is_empty()).cloned().collect::<Vec<_>>();
+    assert_eq!(words(&said), words(&without_figures));
+    let fragment = report.fragment().unwrap();
+    assert_eq!((fragment.matches('<').count(), fragment.starts_with("<iframe ")), (2, true));
+    assert!(fragment.contains("&lt;svg"), "figures are in it");
+}
+
+#[test]
 fn the_page_needs_nothing_else() {
     let page = file("report.html");
     assert_eq!(page.matches("<svg ").count(), 2);

@@ -16,6 +16,7 @@ use crate::statistics::bootstrap::{Bootstrap, Estimate, LEVEL, Replicates};
 use crate::statistics::matched::Curve;
 use crate::statistics::paired::holm;
 use serde::Serialize;
+use std::str::FromStr;
 
 /// Who is compared with whom. A side may have several variants, where models have different ones (`+paths:auto`): in a cell, the first
 /// of them that has points there counts.
@@ -25,6 +26,22 @@ pub struct Pairing {
     pub contender: Vec<Variant>,
     /// Whom it is compared with.
     pub reference: Vec<Variant>,
+}
+
+/// `paths:100/adas`; several variants of a side with commas.
+impl FromStr for Pairing {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Pairing, String> {
+        let form = "expected A/B, such as paths:100/adas or adas/base";
+        let side = |side: &str| -> Result<Vec<Variant>, String> {
+            let variant =
+                |name: &str| Variant::read(name).ok_or_else(|| format!("`{name}` is no variant of a sampler; {form}"));
+            side.split(',').map(variant).collect()
+        };
+        let (contender, reference) = text.split_once('/').ok_or(form)?;
+        Ok(Pairing { contender: side(contender)?, reference: side(reference)? })
+    }
 }
 
 /// What a contender gains over a reference.
@@ -307,6 +324,16 @@ mod tests {
     /// Twenty questions, of which the first `right` are answered rightly, in `nfe` forwards each.
     fn twenty(nfe: usize, right: usize) -> Vec<(usize, f64)> {
         (0..20).map(|i| (nfe, f64::from(u8::from(i < right)))).collect()
+    }
+
+    #[test]
+    fn a_pairing_is_read_from_its_text() {
+        let pairing: Pairing = "paths:200,paths:5/adas".parse().unwrap();
+        assert_eq!((pairing.contender.len(), pairing.reference.as_slice()), (2, &[Variant::adas()][..]));
+        for (wrong, says) in [("adas", "expected A/B"), ("nope/adas", "`nope` is no variant")] {
+            let said = wrong.parse::<Pairing>().unwrap_err();
+            assert!(said.contains(says), "{said}");
+        }
     }
 
     #[test]

@@ -64,7 +64,7 @@ impl OutputArgs {
         what.insert("diagnostic".into(), json!(name));
         what.insert("seed".into(), json!(seed));
         what.insert("resamples".into(), json!(self.resamples));
-        let folder = Folder::create(path, name, &what, &provenance(env!("COFILL_COMMIT")), self.force.existing());
+        let folder = Folder::create(path, name, &what, &provenance(crate::COMMIT), self.force.existing());
         folder.map(Some).map_err(refused)
     }
 

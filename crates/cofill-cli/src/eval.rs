@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Args) -> Done {
     let mut out = match &args.out {
         None => None,
         Some(path) => {
-            let (results, done) = open(path, args, &evaluation.header(&provenance(env!("COFILL_COMMIT")))?)?;
+            let (results, done) = open(path, args, &evaluation.header(&provenance(crate::COMMIT))?)?;
             // Of a file that was made with a higher limit, the score of this one.
             done.iter().take(docs).for_each(|record| totals.add(record));
             Some(results)

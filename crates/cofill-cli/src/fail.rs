@@ -135,7 +135,9 @@ impl From<cofill_engine::Error> for Fail {
             }
             Error::MaskInPrompt { .. } => "--tokens takes M for a mask",
             Error::ChatWithoutPrompt => "leave out --chat, or write a prompt behind the command",
-            Error::UnknownModel { .. } => return Fail::Request(anyhow::Error::new(error).context("--model")),
+            Error::UnknownModel { .. } | Error::NotDownloaded { .. } => {
+                return Fail::Request(anyhow::Error::new(error).context("--model"));
+            }
             Error::BadGap { .. } | Error::NoGap => {
                 return Fail::Request(anyhow::Error::new(error).context("--template"));
             }

@@ -4,10 +4,10 @@ use crate::canvas::CanvasArgs;
 use crate::fail::{Done, Fail, warning_line};
 use crate::output::{ForceArgs, failed, refused};
 use crate::progress::Progress;
-use crate::show::{Show, count, lines, spelling};
-use cofill::trace::{End, Header, TraceWriter, VERSION};
-use cofill::{Canvas, SamplerSpec, Step, TokenId};
-use cofill_engine::{Engine, Finish, Generation, Judged, Prepared, RunSpec, StepEvent};
+use crate::show::{Show, count, lines};
+use cofill::trace::{End, TraceWriter};
+use cofill::{SamplerSpec, Step, TokenId};
+use cofill_engine::{Engine, Finish, Generation, Judged, Prepared, RunSpec, Spelling, StepEvent};
 use cofill_report::output::{self, Output};
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args) -> Done {
 /// Fills the canvas while it is shown, traced, and counted.
 fn fill(args: &Args, engine: &mut Engine, prepared: Prepared) -> Done<Generation> {
     let start = prepared.start.clone();
-    let pieces: Vec<String> = start.tokens().iter().map(|&token| engine.piece(token)).collect();
+    let header = engine.trace_header(&start, &args.run.sampler, &args.run.options);
     let file = args.trace.as_ref().map(|path| Output::growing(path, args.force.existing())).transpose();
     let mut file = file.map_err(refused("--trace"))?;
     let torn = |error: std::io::Error| match &args.trace {
@@ -68,10 +68,10 @@ fn fill(args: &Args, engine: &mut Engine, prepared: Prepared) -> Done<Generation
         None => error.into(),
     };
     let mut trace = match &mut file {
-        Some(file) => Some(TraceWriter::new(file, &header(args, &start, &pieces)).map_err(torn)?),
+        Some(file) => Some(TraceWriter::new(file, &header).map_err(torn)?),
         None => None,
     };
-    let mut show = args.show.then(|| Show::new(&start, &pieces, spelling(&args.run.model)));
+    let mut show = args.show.then(|| Show::new(&start, &header.pieces, Spelling::of(&args.run.model)));
     let progress = (!args.show).then(|| Progress::filling(start.n_masked()));
     let mut failed_to_trace = None;
     let mut watch = |event: &StepEvent<'_>| {
@@ -105,22 +105,6 @@ fn fill(args: &Args, engine: &mut Engine, prepared: Prepared) -> Done<Generation
         file.publish().map_err(failed("--trace"))?;
     }
     Ok(generation)
-}
-
-/// What a trace begins with.
-fn header(args: &Args, start: &Canvas, pieces: &[String]) -> Header {
-    let RunSpec { model, sampler, options, .. } = &args.run;
-    Header {
-        cofill_trace: VERSION,
-        sampler: sampler.form(),
-        model: model.clone(),
-        tokens: start.tokens().to_vec(),
-        mask_id: start.mask_id(),
-        block: options.block,
-        temperature: options.temperature,
-        seed: options.seed,
-        pieces: pieces.to_vec(),
-    }
 }
 
 /// `1.20 s`, `3.00 ms`

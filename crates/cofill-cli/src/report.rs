@@ -2,9 +2,8 @@
 
 use crate::fail::{Done, Fail, warning_line};
 use crate::output::{ForceArgs, refused};
-use cofill_report::document::markdown::markdown;
 use cofill_report::output;
-use cofill_report::points::{self, Points, Variant, files, table};
+use cofill_report::points::{self, Points, files, table};
 use cofill_report::report::{File, Report};
 use cofill_report::statistics::bootstrap::Bootstrap;
 use cofill_report::statistics::versus::Pairing;
@@ -30,7 +29,7 @@ pub(crate) struct Args {
     points: Vec<PathBuf>,
     /// Compare one variant with another over questions, at own points and at base points: `paths:100/adas`, `adas/base`. Several with commas, where
     /// models have different ones: `paths:200,paths:5/adas`. May be given more than once; also says who is best within a budget.
-    #[arg(long, value_name = "A/B", value_parser = pairing)]
+    #[arg(long, value_name = "A/B")]
     versus: Vec<Pairing>,
     /// Write report.md, report.html, report.tex, report.json, points.csv, gains.csv and figures/ to a folder.
     #[arg(long, value_name = "DIR")]
@@ -71,22 +70,10 @@ pub(crate) fn run(args: &Args) -> Done {
     let mut stdout = std::io::stdout().lock();
     match (&args.out, args.json) {
         (_, true) => writeln!(stdout, "{}", report.json()?)?,
-        (None, false) => write!(stdout, "{}", markdown(&report.document().blocks))?,
+        (None, false) => write!(stdout, "{}", report.markdown())?,
         (Some(folder), false) => writeln!(stdout, "{}", folder.join("report.html").display())?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// `paths:100/adas`: variants as `points.csv` writes them.
-fn pairing(text: &str) -> Result<Pairing, String> {
-    let form = "expected A/B, such as paths:100/adas or adas/base";
-    let side = |side: &str| -> Result<Vec<Variant>, String> {
-        let variant =
-            |name: &str| Variant::read(name).ok_or_else(|| format!("`{name}` is no variant of a sampler; {form}"));
-        side.split(',').map(variant).collect()
-    };
-    let (contender, reference) = text.split_once('/').ok_or(form)?;
-    Ok(Pairing { contender: side(contender)?, reference: side(reference)? })
 }
 
 /// Says which command writes what is missing.

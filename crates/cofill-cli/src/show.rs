@@ -4,7 +4,9 @@
 //! lines of its own, is redrawn in place instead. It goes to stderr, because the answer goes to stdout.
 
 use cofill::{Canvas, Step};
+use cofill_engine::Spelling;
 use cofill_model::printable;
+pub(crate) use cofill_report::document::count;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
@@ -28,20 +30,6 @@ enum State {
     Fixed,
     Masked,
     Committed { confidence: f64, new: bool },
-}
-
-/// How pieces make a text.
-#[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Spelling {
-    /// They are words.
-    Words,
-    /// They bring their own spaces and line breaks.
-    Pieces,
-}
-
-/// How the tokens of the model called so make a text.
-pub(crate) fn spelling(model: &str) -> Spelling {
-    if model == cofill_engine::TOY { Spelling::Words } else { Spelling::Pieces }
 }
 
 /// A line break inside a line.
@@ -188,11 +176,6 @@ pub(crate) fn lines(text: &str) -> String {
 fn terminal() -> (usize, usize) {
     let (width, height) = terminal_size::terminal_size().map_or((80, 24), |(w, h)| (w.0.into(), h.0.into()));
     (usize::max(width, 20), usize::max(height, 8))
-}
-
-/// `1 token`, `2 tokens`.
-pub(crate) fn count(n: usize, noun: &str) -> String {
-    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
 impl Cell {

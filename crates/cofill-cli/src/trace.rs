@@ -1,17 +1,21 @@
 //! `cofill trace`: look at what a decode did, without the model.
 
 use crate::fail::{Done, Fail};
-use crate::show::{Show, Spelling, count, spelling};
+use crate::output::{ForceArgs, failed, refused};
+use crate::show::{Show, count};
 use anyhow::Context;
 use cofill::Trace;
 use cofill::trace_diff::{diff, settings};
+use cofill_engine::Spelling;
+use cofill_report::output::{self, Output};
+use cofill_report::trace_page;
 use serde_json::json;
 use std::fs::File;
 use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Replay a trace, or find where two part.
+/// Replay a trace, make a page of it, or find where two part.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -28,6 +32,16 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Make a page for a browser: the canvas, step by step, and who waits for whom. It needs nothing but itself.
+    Html {
+        /// Written by `cofill generate --trace`.
+        file: PathBuf,
+        /// Write the page to FILE instead of stdout.
+        #[arg(short, long, value_name = "FILE")]
+        out: Option<PathBuf>,
+        #[command(flatten)]
+        force: ForceArgs,
+    },
     /// Find the first divergence of two decodes, and why. Exit code 1 when they differ.
     Diff {
         /// The first trace, A.
@@ -40,6 +54,7 @@ enum Command {
 pub(crate) fn run(args: &Args) -> Done {
     match &args.command {
         Command::Replay { file, json } => replay(&read(file)?, *json),
+        Command::Html { file, out, force } => html(file, out.as_deref(), force),
         Command::Diff { a, b } => compare((a, &read(a)?), (b, &read(b)?)),
     }
 }
@@ -57,7 +72,7 @@ fn replay(trace: &Trace, as_json: bool) -> Done {
         true => trace.header.pieces.clone(),
         false => trace.header.tokens.iter().map(ToString::to_string).collect(),
     };
-    let spelling = if named { spelling(&trace.header.model) } else { Spelling::Words };
+    let spelling = if named { Spelling::of(&trace.header.model) } else { Spelling::Words };
     let mut show = Show::new(&canvas, &pieces, spelling);
     for step in &trace.steps {
         let texts: Vec<String> = match step.pieces.len() == step.commits.len() {
@@ -87,6 +102,23 @@ fn replay(trace: &Trace, as_json: bool) -> Done {
         let forwards = count(trace.nfe(), "forward");
         writeln!(anstream::stderr(), "{}  {}  {forwards}{state}", header.model, header.sampler)?;
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn html(file: &Path, out: Option<&Path>, force: &ForceArgs) -> Done {
+    let Some(path) = out else {
+        write!(std::io::stdout().lock(), "{}", trace_page::page(&read(file)?))?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    output::check(path, force.existing()).map_err(refused("--out"))?;
+    if path.canonicalize().is_ok_and(|out| file.canonicalize().is_ok_and(|file| file == out)) {
+        return Err(Fail::request(format!("--out: `{}` is the trace itself; give another name", path.display())));
+    }
+    let page = trace_page::page(&read(file)?);
+    let mut out = Output::whole(path, force.existing()).map_err(refused("--out"))?;
+    let written = out.write_all(page.as_bytes()).map_err(|error| out.failed(error));
+    written.and_then(|()| out.publish()).map_err(failed("--out"))?;
+    let _ = writeln!(anstream::stderr(), "wrote {}", path.display());
     Ok(ExitCode::SUCCESS)
 }
 

@@ -19,6 +19,8 @@ use serde_json::{Map, Value, json};
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// How many questions of a mini task are asked, unless somebody says.
 const MINI_LIMIT: usize = 500;
@@ -342,6 +344,11 @@ impl Evaluation {
     /// ([`cofill_engine::provenance`]).
     pub fn header(&self, made_by: &Value) -> Result<Header, Error> {
         Ok(self.run.header(&self.engine.fingerprint()?, made_by))
+    }
+
+    /// While the flag is set, every forward fails: how another thread ends the score.
+    pub fn stop_when(&mut self, flag: Option<Arc<AtomicBool>>) {
+        self.engine.stop_when(flag);
     }
 
     /// How many questions there are.

@@ -57,7 +57,7 @@ impl PlanArgs {
         let data = self.data.as_deref().map(|data| absolute(Some(data))).transpose()?;
         let models = absolute(self.models.as_deref())?;
         let places = Places { models, data, limit: self.limit, unit: self.unit as usize };
-        let made_by = provenance(env!("COFILL_COMMIT"));
+        let made_by = provenance(crate::COMMIT);
         Ok(plan(recipe, dir, &places, (Registry::stock(), &made_by), &mut warning_line)?)
     }
 }

@@ -159,7 +159,7 @@ impl Folder {
         let logs = dir.join("slurm");
         std::fs::create_dir_all(&logs)?;
         let script = logs.join("worker.sh");
-        let program = std::env::current_exe()?;
+        let program = crate::program()?;
         let text = format!(
             "#!/bin/sh\n# Written by `cofill sweep submit`: one shard of this sweep.\nexec {} sweep work {} --lease {lease} --shard \"$SLURM_ARRAY_TASK_ID/{shards}\"\n",
             quote(&program),

@@ -83,7 +83,7 @@ impl WorkerArgs {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
             let pool = pool.map_err(|error| Fail::Run(error.into()))?;
             let worker = Worker::new(sweep, share, lease)?;
-            let made_by = provenance(env!("COFILL_COMMIT"));
+            let made_by = provenance(crate::COMMIT);
             let done: Result<WorkDone, Error> = pool.install(|| worker.work(&mut OpenPoints::new(made_by, &mut tell)));
             Ok(done?)
         };

@@ -169,9 +169,10 @@ fn what_is_not_ours_is_not_continued() {
 }
 
 /// Commands that write, with FILE or FOLDER where they do.
-const WRITERS: [&str; 8] = [
+const WRITERS: [&str; 9] = [
     "eval --task predicates -m tiny-llada --limit 1 --out FILE",
     "generate -m toy -n 6 --trace FILE",
+    "trace html TRACE --out FILE",
     "explain -m toy -n 6 --html FILE",
     "models quantise tiny-llada FILE --dtype q8_0",
     "report --points POINTS --resamples 10 --out FOLDER",
@@ -180,12 +181,19 @@ const WRITERS: [&str; 8] = [
     "diagnose predicates -m tiny-llada --limit 1 --resamples 10 --out FOLDER",
 ];
 
+/// [`WRITERS`] with the trace that one of them reads.
+fn writers(name: &str) -> Vec<String> {
+    let trace = scratch(&format!("files-{name}.jsonl")).display().to_string();
+    run(&format!("generate -m toy -n 6 --trace {trace} --force")).is_fine();
+    WRITERS.iter().map(|line| line.replace("TRACE", &trace)).collect()
+}
+
 #[test]
 fn what_exists_is_replaced_only_by_force() {
     let folder = fresh("exists");
     let points = folder.join("points.csv");
     std::fs::write(&points, "model,rule,param,task,variant,score,nfe,length\nm,topk,4,riddles,base,50,4,16\n").unwrap();
-    for (i, line) in WRITERS.iter().enumerate() {
+    for (i, line) in writers("exists").iter().enumerate() {
         let target = folder.join(format!("target-{i}"));
         let line = line.replace("POINTS", &points.display().to_string());
         let line = line.replace("FILE", &target.display().to_string()).replace("FOLDER", &target.display().to_string());
@@ -225,7 +233,7 @@ fn a_write_that_fails_midway_leaves_the_old_file() {
     let points = folder.join("points.csv");
     std::fs::write(&points, "model,rule,param,task,variant,score,nfe,length\nm,topk,4,riddles,base,50,4,16\n").unwrap();
     let target = folder.join("target");
-    for line in WRITERS.iter().filter(|line| line.contains("FILE") || line.starts_with("report")) {
+    for line in writers("full").iter().filter(|line| line.contains("FILE") || line.starts_with("report")) {
         if target.is_dir() {
             std::fs::remove_dir_all(&target).unwrap();
         }
@@ -254,7 +262,7 @@ fn a_write_that_fails_midway_leaves_the_old_file() {
 #[test]
 fn devices_pipes_and_links_are_written_as_what_they_are() {
     let folder = fresh("special");
-    for line in WRITERS.iter().filter(|line| line.contains("FILE")) {
+    for line in writers("special").iter().filter(|line| line.contains("FILE")) {
         run(&line.replace("FILE", "/dev/null")).is_fine();
         run(&line.replace("FILE", &folder.display().to_string())).is_refused(&["is a folder"]);
         run(&format!("{} --force", line.replace("FILE", &folder.display().to_string()))).is_refused(&["is a folder"]);

@@ -1,5 +1,7 @@
 use crate::run::{run, scratch};
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 /// Writes a trace of its own and gives its path.
 fn trace(name: &str, options: &str) -> String {
@@ -54,6 +56,95 @@ fn diff_says_where_and_why() {
     assert!(ran.stdout.contains("B deferred position 1") && ran.stdout.contains("attends to 0"), "{ran}");
     let same = run(&format!("trace diff {a} {a}"));
     assert!(same.is_fine().stdout.contains("the same after every step"), "{same}");
+}
+
+#[test]
+fn a_page_is_printed_or_written_and_holds_the_trace() {
+    let path = trace("page.jsonl", "-s topk:3+ad --seed 18446744073709551615");
+    let printed = run(&format!("trace html {path}"));
+    let page = &printed.is_fine().stdout;
+    assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"), "{page}");
+    assert!(page.contains("<dt>seed</dt><dd>18446744073709551615</dd>"), "{page}");
+    let data = page.split_once("id=\"trace\">").unwrap().1.split_once("</script>").unwrap().0;
+    let data: serde_json::Value = serde_json::from_str(data).unwrap();
+    assert_eq!(data["steps"], run(&format!("trace replay {path} --json")).is_fine().json()["steps"]);
+    let out = scratch("page.html");
+    let written = run(&format!("trace html {path} -o {} --force", out.display()));
+    assert_eq!(written.is_fine().stdout, "");
+    assert!(written.stderr.contains(&format!("wrote {}", out.display())), "{written}");
+    assert_eq!(fs::read_to_string(&out).unwrap(), *page);
+}
+
+#[test]
+fn a_page_never_replaces_its_trace_nor_comes_of_something_else() {
+    let path = trace("itself.jsonl", "-s topk:3");
+    let before = fs::read(&path).unwrap();
+    run(&format!("trace html {path} -o {path} --force")).is_refused(&["--out", &path, "the trace itself"]);
+    assert_eq!(fs::read(&path).unwrap(), before);
+    let (bad, out) = (scratch("no-trace.jsonl"), scratch("no-trace.html"));
+    fs::write(&bad, "{}\n").unwrap();
+    fs::remove_file(&out).ok();
+    run(&format!("trace html {} -o {}", bad.display(), out.display())).is_refused(&["line 1: not a cofill trace"]);
+    assert!(!out.exists());
+}
+
+/// Texts that would end a script, an attribute or a comment, or drive whoever shows them.
+const HOSTILE: [&str; 7] = [
+    "</script><script>window.hacked = 1</script>",
+    "\"'><img src=x onerror=alert(1)>",
+    "<!--",
+    "&lt;b&amp;",
+    "\u{0}\u{1b}[31m\u{85}\u{7f}",
+    "\u{2028}\u{202e}",
+    "\r\n\t",
+];
+
+/// Changes every line of a trace.
+fn changed(path: &str, change: impl Fn(&mut serde_json::Value)) -> String {
+    let line = |line: &str| {
+        let mut line = serde_json::from_str(line).unwrap();
+        change(&mut line);
+        format!("{line}\n")
+    };
+    let text: String = fs::read_to_string(path).unwrap().lines().map(line).collect();
+    fs::write(path, text).unwrap();
+    path.to_owned()
+}
+
+/// What the browser computes, where there is node to do so: the script of the page, fed with what stands in pages.
+#[test]
+fn the_replay_in_a_browser_is_the_decode() {
+    if Command::new("node").arg("--version").output().is_err() {
+        println!("SKIPPED: there is no `node` to run the page's state.js");
+        return;
+    }
+    let hostile = changed(&trace("node-hostile.jsonl", "-s topk:2+ad"), |line| {
+        let pieces = line.get_mut("pieces").and_then(serde_json::Value::as_array_mut);
+        for (piece, text) in pieces.into_iter().flatten().zip(HOSTILE.iter().cycle()) {
+            *piece = (*text).into();
+        }
+    });
+    let veto = changed(&trace("node-veto.jsonl", "-s topk:2"), |line| {
+        if line["step"] == 0 {
+            line["deferred"] = serde_json::json!({
+                "position": 5, "confidence": 0.5, "by": 1, "through": [2, 3], "discount": 0.25, "waits": true
+            });
+        }
+    });
+    let (adas, p2) = (trace("node-adas.jsonl", "-s topk:2+ad"), trace("node-p2.jsonl", "-s p2:6@random@eta=2"));
+    let case = |path: &String| {
+        let page = run(&format!("trace html {path}"));
+        let data = page.is_fine().stdout.split_once("id=\"trace\">").unwrap().1.split_once("</script>").unwrap().0;
+        let data: serde_json::Value = serde_json::from_str(data).unwrap();
+        serde_json::json!({"trace": data, "text": run(&format!("trace replay {path} --json")).is_fine().json()["text"]})
+    };
+    let cases: Vec<serde_json::Value> = [adas, p2, hostile, veto].iter().map(case).collect();
+    let file = scratch("node-traces.json");
+    fs::write(&file, serde_json::to_vec(&cases).unwrap()).unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../cofill-report/src/trace_page/state.test.mjs");
+    let ran = Command::new("node").arg(script).env("TRACES", &file).output().unwrap();
+    let (said, failed) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    assert!(ran.status.success() && said.contains("pass 11"), "{said}{failed}");
 }
 
 #[test]

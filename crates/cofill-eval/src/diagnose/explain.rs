@@ -5,6 +5,13 @@
 //! intervention: the reason alone is revealed in a copy, and the model is asked again. Those extra forwards are counted
 //! apart from the decode's own.
 
+mod page;
+mod story;
+mod text;
+
+pub use story::{Ending, Story};
+pub use text::{Palette, Style};
+
 use super::ask;
 use cofill::adas::{AttentionDiscount, Influence};
 use cofill::{

@@ -3,7 +3,7 @@
 //! A diagnostic makes a [`Diagnosis`]; a [`Folder`] keeps it. Raw lines are written as they are measured, so an
 //! interrupted run keeps what it had; tables and figures can be made from them at any time.
 
-use cofill_report::document::{Block, Document, DrawnFigure, Table, markdown};
+use cofill_report::document::{Block, Document, DrawnFigure, Table, html, markdown};
 use cofill_report::jsonl::JsonLines;
 use cofill_report::output::{self, Existing};
 use cofill_report::plot;
@@ -19,6 +19,9 @@ pub const VERSION: u64 = 1;
 const FIGURES: [(&str, &str); 3] =
     [("intervention", "intervention-scatter"), ("deferral", "deferral-boxes"), ("predicates", "predicates-boxes")];
 
+/// Pixels of a page inside another one; the rest scrolls.
+const FRAME_HEIGHT: usize = 720;
+
 /// Everything that a diagnostic has to say.
 #[derive(Debug, Clone)]
 pub struct Diagnosis {
@@ -32,6 +35,18 @@ impl Diagnosis {
     /// Tables first, then notes: what a reader must know, such as who was left out, and why.
     pub(super) fn blocks(tables: Vec<Table>, notes: Vec<String>) -> Vec<Block> {
         tables.into_iter().map(Block::Table).chain(notes.into_iter().map(Block::Text)).collect()
+    }
+
+    /// Its tables, notes and figure as one page that needs nothing else.
+    pub fn html(&self) -> Result<String, plot::Error> {
+        let mut blocks = self.document.blocks.clone();
+        blocks.push(Block::Figures);
+        Ok(html::page(&blocks, &self.document.draw()?))
+    }
+
+    /// The page as a part of another one, such as a cell of a notebook.
+    pub fn fragment(&self) -> Result<String, plot::Error> {
+        Ok(html::frame("diagnosis", FRAME_HEIGHT, &self.html()?))
     }
 
     /// Its tables and notes as Markdown.

@@ -9,6 +9,8 @@ use serde_json::Value;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// What a worker tells whoever shows its work.
 #[derive(Debug)]
@@ -26,6 +28,7 @@ pub struct OpenPoints<'a> {
     task: Option<(String, OpenTask)>,
     point: Option<OpenPoint>,
     made_by: Value,
+    stop: Option<Arc<AtomicBool>>,
     tell: &'a mut dyn FnMut(Notice<'_>),
 }
 
@@ -39,7 +42,13 @@ struct OpenPoint {
 impl<'a> OpenPoints<'a> {
     /// Nothing is open yet. `made_by` says who works ([`cofill_engine::provenance`]).
     pub fn new(made_by: Value, tell: &'a mut dyn FnMut(Notice<'_>)) -> OpenPoints<'a> {
-        OpenPoints { model: None, task: None, point: None, made_by, tell }
+        OpenPoints { model: None, task: None, point: None, made_by, stop: None, tell }
+    }
+
+    /// While the flag is set, every forward fails: how another thread ends the work.
+    pub fn stop_when(mut self, flag: Arc<AtomicBool>) -> OpenPoints<'a> {
+        self.stop = Some(flag);
+        self
     }
 
     /// Opens a point, and of its model and task what is not open yet.
@@ -56,6 +65,7 @@ impl<'a> OpenPoints<'a> {
             }
         };
         let (engine, sha256) = &mut self.model.insert((key, model)).1;
+        engine.stop_when(self.stop.clone());
         let key = OpenTask::key(&point);
         let (task, task_was_open) = match self.task.take() {
             Some((open, task)) if open == key => (task, true),

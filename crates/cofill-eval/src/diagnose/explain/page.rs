@@ -1,17 +1,18 @@
-//! The page of `cofill explain --html`: one file, no scripts, nothing fetched.
+//! An explanation as a page: one file, no scripts, nothing fetched.
 //!
 //! Everything that comes from outside (prompt, model output, names) passes [`escaped`]; a test puts markup into all of
 //! it.
 
-use super::{Ending, MASK, Story, reading};
-use crate::show::{Spelling, count};
-use cofill_eval::diagnose::explain::{Deferred, Explained};
+use super::story::{Ending, MASK, Story, reading};
+use super::{Deferred, Explained};
+use cofill_engine::Spelling;
+use cofill_report::document::count;
 use cofill_report::document::html::escaped;
 use std::fmt::Write;
 
 /// The whole page.
-pub(super) fn page(story: &Story<'_>) -> String {
-    let explanation = story.explanation;
+pub(super) fn page(story: &Story) -> String {
+    let explanation = &story.explanation;
     let sampler = explanation.sampler.to_string();
     let mut page = String::from("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
     page += "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n";
@@ -24,7 +25,7 @@ pub(super) fn page(story: &Story<'_>) -> String {
          <code>{}</code> would have committed. It waits because it attends to <span class=\"new\">a position chosen just \
          now</span> that is itself unsure. What revealing that position did to it was measured: the model was asked \
          again with nothing else changed.</p>",
-        escaped(story.engine.name()),
+        escaped(&story.model),
         escaped(&explanation.plain.to_string()),
     );
     let _ = writeln!(page, "<p>{}.</p>", escaped(&story.summary()));
@@ -57,7 +58,7 @@ fn ending(page: &mut String, sampler: &str, nfe: usize, ending: &Ending) {
     );
 }
 
-fn section(page: &mut String, story: &Story<'_>, explained: &Explained) {
+fn section(page: &mut String, story: &Story, explained: &Explained) {
     let step = &explained.step;
     let forced = if step.forced { ", forced" } else { "" };
     let (n, left) = (step.n_masked, step.n_masked - step.commits.len());
@@ -102,7 +103,7 @@ fn section(page: &mut String, story: &Story<'_>, explained: &Explained) {
     page.push_str("</section>\n");
 }
 
-fn item(page: &mut String, story: &Story<'_>, deferred: &Deferred) {
+fn item(page: &mut String, story: &Story, deferred: &Deferred) {
     let Deferred { position, token, confidence, lost, reason, after, committed } = deferred;
     let end = committed.map_or_else(String::new, |end| {
         format!(" Committed in step {} as <b>{}</b>.", end.step, escaped(&story.piece(end.token)))
@@ -131,7 +132,7 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto
 code, pre, .canvas { font-family: ui-monospace, monospace; }
 section { border-top: 1px solid var(--line); padding: .5rem 0; }
 h2 { font-size: 1.1rem; margin: .5rem 0; } small, footer { color: var(--dim); font-weight: normal; }
-.canvas { white-space: pre-wrap; line-height: 2; }
+.canvas { white-space: pre-wrap; overflow-wrap: anywhere; line-height: 2; }
 .canvas span { border-radius: 4px; padding: 2px 1px; }
 .given { color: var(--dim); } .mask { color: var(--dim); }
 .new { color: var(--new); font-weight: bold; } .canvas .new { outline: 1.5px solid var(--new); }

@@ -4,11 +4,13 @@
 //! stop it is to ask no further query. Every absorb is one NFE (one forward).
 
 mod canvas;
+mod constraint;
 mod pool;
 mod schedule;
 mod snapshot;
 
 pub use canvas::{Canvas, TokenId};
+pub use constraint::{Constraint, ConstraintView};
 pub use pool::{Event, Pool, Ticket};
 pub use schedule::Schedule;
 pub use snapshot::Snapshot;
@@ -200,6 +202,7 @@ impl Decode {
             rows: &self.rows,
             free: self.canvas.free(),
             targets: None,
+            classes: None,
             attention: self.needs.attention,
             distributions: self.needs.distributions,
             companion: self.companion,

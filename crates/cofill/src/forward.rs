@@ -1,11 +1,13 @@
 //! One forward pass: what is asked of a model, what it answers, and what a sampler sees of the answer.
 
+mod classes;
 mod denoiser;
 mod layers;
 mod online;
 mod propose;
 mod view;
 
+pub use classes::{ClassStats, ClassTable, TokenClasses};
 pub use denoiser::{Attention, Denoiser, Distributions, HeadAttention, Needs, Prediction, Query, Scope, ask};
 pub use layers::Layers;
 pub use propose::{Proposal, Row, RowStats, Style};

@@ -75,11 +75,14 @@ pub mod toy;
 pub mod trace;
 pub mod trace_diff;
 
-pub use decode::{Canvas, Decode, DecodeBuilder, Event, Finish, Pool, Schedule, Snapshot, Ticket, TokenId, generate};
+pub use decode::{
+    Canvas, Constraint, ConstraintView, Decode, DecodeBuilder, Event, Finish, Pool, Schedule, Snapshot, Ticket,
+    TokenId, generate,
+};
 pub use error::{Error, Result};
 pub use forward::{
-    Attention, Block, Denoiser, Distributions, HeadAttention, Job, Layers, Needs, Prediction, Proposal, Query, Row,
-    RowStats, Rows, Scope, Slot, StepView, Style, ask,
+    Attention, Block, ClassStats, ClassTable, Denoiser, Distributions, HeadAttention, Job, Layers, Needs, Prediction,
+    Proposal, Query, Row, RowStats, Rows, Scope, Slot, StepView, Style, TokenClasses, ask,
 };
 pub use greedy::{Greedy, Ranking, StoppingRule, adas, control, fast_dllm, paths, profile, quota, ranking, rule};
 pub use language::{DISCOUNT_FORMS, FormOption, Registry, SamplerForm, SamplerSpec, spec};

@@ -237,6 +237,7 @@ impl Toy {
                 None
             },
             log_probabilities: query.targets.map(|_| log_probabilities),
+            classes: None,
         })
     }
 }

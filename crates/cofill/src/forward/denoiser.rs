@@ -4,7 +4,7 @@
 //! was asked: statistics for the asked rows, attention from the asked layers among the asked rows, and whole
 //! distributions only when a sampler cannot do without (512 rows x 126,464 ids are 259 MB a step).
 
-use crate::{Error, Layers, Proposal, Result, RowStats, TokenId};
+use crate::{ClassTable, Error, Layers, Proposal, Result, RowStats, TokenClasses, TokenId};
 
 /// A masked diffusion model, or anything that behaves like one.
 ///
@@ -79,6 +79,8 @@ pub struct Query<'a> {
     pub free: &'a [usize],
     /// A given token for each row, whose log-probabilities to return; nobody's if `None`. `[rows]`
     pub targets: Option<&'a [TokenId]>,
+    /// Classes of tokens whose statistics to return for every row; no class's if `None`.
+    pub classes: Option<&'a TokenClasses>,
     /// Whose attention to return, if any.
     pub attention: Option<Layers>,
     /// Whether to return whole distributions.
@@ -100,6 +102,7 @@ impl<'a> Query<'a> {
             rows,
             free: rows,
             targets: None,
+            classes: None,
             attention: None,
             distributions: false,
             companion: false,
@@ -129,6 +132,12 @@ impl<'a> Query<'a> {
     /// A given token for each row, whose log-probabilities to return.
     pub fn targets(mut self, targets: &'a [TokenId]) -> Query<'a> {
         self.targets = Some(targets);
+        self
+    }
+
+    /// Classes of tokens whose statistics to return for every row.
+    pub fn classes(mut self, classes: impl Into<Option<&'a TokenClasses>>) -> Query<'a> {
+        self.classes = classes.into();
         self
     }
 
@@ -169,12 +178,14 @@ pub struct Prediction {
     pub distributions: Option<Distributions>,
     /// ln p of the query's targets, of the full softmax. `[rows]`
     pub log_probabilities: Option<Vec<f64>>,
+    /// Statistics of the query's classes. `[rows x classes]`
+    pub classes: Option<ClassTable>,
 }
 
 impl Prediction {
     /// Statistics alone, one entry per asked row.
     pub fn new(rows: Vec<RowStats>) -> Prediction {
-        Prediction { rows, attention: None, distributions: None, log_probabilities: None }
+        Prediction { rows, attention: None, distributions: None, log_probabilities: None, classes: None }
     }
 
     /// With attention among the asked rows, if it was asked for.
@@ -192,6 +203,12 @@ impl Prediction {
     /// With ln p of every target, if there were any.
     pub fn log_probabilities(mut self, log_probabilities: impl Into<Option<Vec<f64>>>) -> Prediction {
         self.log_probabilities = log_probabilities.into();
+        self
+    }
+
+    /// With statistics of classes, if there were any.
+    pub fn classes(mut self, classes: impl Into<Option<ClassTable>>) -> Prediction {
+        self.classes = classes.into();
         self
     }
 }

@@ -187,6 +187,11 @@ def test_many_threads_on_one_engine_end(threads: int | None) -> None:
     assert texts == [expected] * 8
 
 
+def hear_ctrl_c() -> None:
+    """In a child before it runs: a shell starts what it puts into the background deaf to Ctrl-C, and its children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.skipif(os.name == "nt", reason="signals")
 def test_ctrl_c_ends_a_generation_between_steps() -> None:
     code = """
@@ -201,7 +206,7 @@ try:
 except KeyboardInterrupt:
     print("interrupted")
 """
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, preexec_fn=hear_ctrl_c)
     assert said.stdout == "interrupted\n", said.stderr
 
 
@@ -226,7 +231,7 @@ try:
 except KeyboardInterrupt:
     print("interrupted", engine.generate("Ann has 3 pens, gets 4. How many pens?", max_nfe=1).finish)
 """
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, preexec_fn=hear_ctrl_c)
     assert said.stdout == "interrupted capped\n", said.stderr
 
 

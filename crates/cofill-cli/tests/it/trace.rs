@@ -144,7 +144,7 @@ fn the_replay_in_a_browser_is_the_decode() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../cofill-report/src/trace_page/state.test.mjs");
     let ran = Command::new("node").arg(script).env("TRACES", &file).output().unwrap();
     let (said, failed) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
-    assert!(ran.status.success() && said.contains("pass 11"), "{said}{failed}");
+    assert!(ran.status.success() && said.contains("pass 13"), "{said}{failed}");
 }
 
 #[test]

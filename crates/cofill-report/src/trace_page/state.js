@@ -3,6 +3,7 @@
 // A trace has the form of its file: `header`, `steps` and perhaps `end`, as the lines are. Frame k is the canvas after k steps.
 
 const BREAK = "⏎";
+const SPACED = /^\s|\s$/;
 
 // A piece on one line: nothing invisible, and nothing that would turn the text around it.
 function visible(piece) {
@@ -35,35 +36,55 @@ class Replay {
   constructor({ header, steps, end }) {
     const { tokens, mask_id, pieces, block } = header;
     const named = pieces?.length === tokens.length;
+    this.header = header;
     this.length = tokens.length;
-    this.steps = steps;
-    this.ended = Boolean(end);
     this.masked = tokens.map((token) => token === mask_id);
     this.given = tokens.map((token, position) => (named ? pieces[position] : String(token)));
     this.events = tokens.map(() => []); // of each position: { step, commit, piece }, or { step } when it was masked again
+    this.steps = [];
     this.nfe = [0]; // after k steps
     this.left = [this.masked.filter(Boolean).length];
-    steps.forEach((step, at) => {
-      const spelled = step.pieces?.length === step.commits.length;
-      let left = this.left[at];
-      step.commits.forEach((commit, i) => {
-        const piece = spelled ? step.pieces[i] : String(commit.token);
-        this.events[commit.position]?.push({ step: at, commit, piece });
-        left -= 1;
-      });
-      for (const position of step.remasked ?? []) {
-        this.events[position]?.push({ step: at });
-        left += 1;
-      }
-      this.nfe.push(this.nfe[at] + step.forwards);
-      this.left.push(left);
-    });
-    const text = this.given.filter((_, position) => !this.masked[position]);
-    const all = text.concat(this.events.flat().map((event) => event.piece ?? ""));
+    this.entropy = [0]; // mean of what step k - 1 committed, in nats
     // Words and ids need a gap; pieces bring their own spaces.
-    this.words = !all.some((piece) => /^\s|\s$/.test(piece));
+    this.words = !this.given.some((piece, position) => !this.masked[position] && SPACED.test(piece));
     const free = this.masked.flatMap((masked, position) => (masked ? [position] : []));
     this.edges = new Set(block ? free.filter((_, i) => i > 0 && i % block === 0) : []);
+    for (const step of steps) this.push(step);
+    this.ended = Boolean(end);
+  }
+
+  // One more step, as it arrives.
+  push(step) {
+    const at = this.steps.length;
+    const spelled = step.pieces?.length === step.commits.length;
+    let left = this.left[at];
+    step.commits.forEach((commit, i) => {
+      const piece = spelled ? step.pieces[i] : String(commit.token);
+      this.events[commit.position]?.push({ step: at, commit, piece });
+      this.words &&= !SPACED.test(piece);
+      left -= 1;
+    });
+    for (const position of step.remasked ?? []) {
+      this.events[position]?.push({ step: at });
+      left += 1;
+    }
+    this.steps.push(step);
+    this.nfe.push(this.nfe[at] + step.forwards);
+    this.left.push(left);
+    this.entropy.push(step.commits.reduce((sum, { entropy }) => sum + (entropy ?? 0), 0) / Math.max(step.commits.length, 1));
+  }
+
+  // The last frame that took no more than `nfe` forwards.
+  frame(nfe) {
+    let k = this.steps.length;
+    while (k > 0 && this.nfe[k] > nfe) k -= 1;
+    return k;
+  }
+
+  // The token at a position in frame k, or null for a mask.
+  token(position, k) {
+    const { kind, commit } = this.at(position, k);
+    return kind === "given" ? this.header.tokens[position] : (commit?.token ?? null);
   }
 
   // A position in frame k. `reserve` is the text that a mask keeps room for, so that nothing moves when it is filled.
@@ -148,3 +169,5 @@ class Replay {
     return `Step ${step.step}: ${count(step.commits.length, "commit")}${more.map((m) => `, ${m}`).join("")}; ${count(this.left[k], "mask")} left.`;
   }
 }
+
+export { Replay, visible, number, list, count };

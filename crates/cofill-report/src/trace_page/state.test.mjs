@@ -4,8 +4,9 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
+// A module by what it holds, since its name says `.js` and no package says what that means.
 const source = readFileSync(new URL("state.js", import.meta.url), "utf8");
-const { Replay, visible, number, list } = new Function(`${source}; return { Replay, visible, number, list };`)();
+const { Replay, visible, number, list } = await import(`data:text/javascript,${encodeURIComponent(source)}`);
 const cases = JSON.parse(readFileSync(process.env.TRACES, "utf8"));
 const [adas, p2, hostile, veto] = cases.map(({ trace }) => new Replay(trace));
 const positions = (replay) => Array.from({ length: replay.length }, (_, position) => position);
@@ -26,6 +27,27 @@ test("masks left and forwards are those of the steps", () => {
       assert.equal(masks.length, replay.left[k]);
     }
     assert.equal(replay.nfe.at(-1), replay.steps.reduce((sum, step) => sum + step.forwards, 0));
+  }
+});
+
+test("steps that arrive one by one lead to the same", () => {
+  for (const { trace } of cases) {
+    const whole = new Replay(trace);
+    const live = new Replay({ header: trace.header, steps: [] });
+    for (const step of trace.steps) live.push(step);
+    for (const field of ["events", "nfe", "left", "entropy", "words", "steps"]) assert.deepEqual(live[field], whole[field]);
+  }
+});
+
+test("a frame is found by its forwards, and a token by its frame", () => {
+  for (const { trace } of cases) {
+    const replay = new Replay(trace);
+    const last = replay.steps.length;
+    for (let k = 0; k <= last; k += 1) assert.equal(replay.frame(replay.nfe[k]), k);
+    assert.deepEqual([replay.frame(-1), replay.frame(1e9)], [0, last]);
+    const at = (k) => positions(replay).map((position) => replay.token(position, k) ?? trace.header.mask_id);
+    assert.deepEqual(at(0), trace.header.tokens);
+    if (trace.end) assert.deepEqual(at(last), trace.end.tokens);
   }
 });
 

@@ -99,6 +99,7 @@ class Sheet {
     const piece = text ?? reserve;
     cell.className = ["cell", kind, late && "late", replay.edges.has(position) && "edge", marks].filter(Boolean).join(" ");
     shown.text.textContent = visible(piece);
+    cell.classList.toggle("unseen", /^[⏎∎]+$/.test(shown.text.textContent));
     shown.text.ariaHidden = text === undefined ? "true" : null;
     const lines = piece.split("\n").length - 1;
     line.classList.toggle("ends", lines > 0);
@@ -198,20 +199,32 @@ class Sheet {
   }
 }
 
-// From above a cell to above another of the same line, or across lines from the edges that face each other. Both ends are upright, and so is the head.
+// Above the line from a cell to another of the same line; between two lines that follow each other; beside the text where lines lie between them.
 function arc(from, to, origin, last) {
-  const x1 = (from.left + from.right) / 2 - origin.left;
-  const x2 = (to.left + to.right) / 2 - origin.left;
-  const same = Math.abs(from.top - to.top) < 4;
+  const [left, top] = [origin.left, origin.top];
+  const far = Math.abs(from.top - to.top);
+  const line = 1.6 * from.height;
+  if (far > line) {
+    // As far out as the lines are apart, to the side where there is room.
+    const out = 12 + Math.min(far / 8, 36);
+    const right = Math.max(from.right, to.right) + out < window.innerWidth;
+    const [x1, x2] = right ? [from.right + 1, to.right + 5] : [from.left - 1, to.left - 5];
+    const edge = (right ? Math.max(x1, x2) + out : Math.min(x1, x2) - out) - left;
+    const [y1, y2] = [(from.top + from.bottom) / 2 - top, (to.top + to.bottom) / 2 - top];
+    const end = last ? x2 + (right ? 6 : -6) : x2;
+    const d = `M${x1 - left} ${y1}C${edge} ${y1} ${edge} ${y2} ${end - left} ${y2}`;
+    return { d, head: last && `M${end - left} ${y2 - 4.5}v9L${x2 - left} ${y2}z` };
+  }
+  const x1 = (from.left + from.right) / 2 - left;
+  const x2 = (to.left + to.right) / 2 - left;
+  const same = far < 4;
   const up = to.top < from.top - 4;
-  const y1 = (same || up ? from.top - 1 : from.bottom + 1) - origin.top;
-  const y2 = (up ? to.bottom + 5 : to.top - 5) - origin.top;
-  const back = up ? 6 : -6;
+  const y1 = (same || up ? from.top - 1 : from.bottom + 1) - top;
+  const y2 = (up ? to.bottom + 5 : to.top - 5) - top;
+  const end = last ? y2 + (up ? 6 : -6) : y2;
   const bend = same ? -Math.min(12 + Math.abs(x2 - x1) / 20, 22) : Math.max(Math.abs(y2 - y1) / 2, 14) * (up ? -1 : 1);
-  const end = last ? y2 + back : y2;
-  const second = same ? y1 + bend : end - bend;
-  const d = `M${x1} ${y1}C${x1} ${y1 + bend} ${x2} ${second} ${x2} ${end}`;
-  return { d, head: last && `M${x2 - 4.5} ${y2 + back}h9L${x2} ${y2}z` };
+  const d = `M${x1} ${y1}C${x1} ${y1 + bend} ${x2} ${same ? y1 + bend : end - bend} ${x2} ${end}`;
+  return { d, head: last && `M${x2 - 4.5} ${end}h9L${x2} ${y2}z` };
 }
 
 // ---- one step in numbers
@@ -342,8 +355,8 @@ const ICONS = {
 };
 
 class Player {
-  // `show(at)` draws; `seek(at, by)` finds a deferral; `follow()` brings what changed into sight; `wait(at)` is how long the next step really took, in ms, or null.
-  constructor(host, { show, seek, follow, wait = () => null, longest = 30_000, slowest = 700 }) {
+  // `show(at)` draws; `seek(at, by)` finds a deferral; `follow()` brings what changed into sight; `wait(at)` is how long the next step really took, in ms, where that is known.
+  constructor(host, { show, seek, follow, wait = null, longest = 30_000, slowest = 700 }) {
     Object.assign(this, { show, seek, follow, wait, longest, slowest, at: 0, last: 0, live: false, timer: null });
     this.buttons = Object.fromEntries(Object.entries(ICONS).map(([id, [label, ...paths]]) => {
       const drawn = paths.map((d, i) => element("path", { d, class: id === "play" ? ["go", "stop"][i] : "" }));
@@ -353,7 +366,7 @@ class Player {
     this.speed = element("select", { id: "speed", "aria-label": "Speed" });
     for (const [value, text] of [[0.5, "½"], [1, "1"], [2, "2"], [4, "4"], ["real", "real"]]) this.speed.append(element("option", { value }, text));
     this.speed.value = "1";
-    this.speed.lastChild.hidden = wait(0) === null;
+    this.speed.lastChild.hidden = !wait;
     const speed = element("label", { class: "speed" }, element("span", {}, "speed"), " ", this.speed);
     this.slider = element("input", { type: "range", id: "slider", min: 0, max: 0, value: 0, step: 1, "aria-label": "Step" });
     this.row = element("div", { class: "row" }, element("div", { class: "buttons" }, ...Object.values(this.buttons), this.deferral, speed));
@@ -397,7 +410,7 @@ class Player {
 
   // Steps arrive faster than the eye: a step takes its time, half a minute in all at most, but one that comes late is shown at once.
   pace() {
-    if (this.speed.value === "real") return this.wait(this.at) ?? 100;
+    if (this.speed.value === "real") return this.wait(this.at);
     return Math.max(Math.min(this.longest / Math.max(this.last, 1), this.slowest), 60) / Number(this.speed.value);
   }
 
@@ -410,7 +423,10 @@ class Player {
   rest() {
     if (this.at < this.last) this.timer = setTimeout(() => this.tick(), this.pace());
     else if (this.live) this.timer = "waiting";
-    else this.pause();
+    else {
+      this.pause();
+      this.show(this.at); // once more, now that nothing moves and there is time to read
+    }
   }
 
   play() {
@@ -437,7 +453,8 @@ class Player {
   }
 
   key(event) {
-    if (event.defaultPrevented || event.ctrlKey || event.altKey || event.metaKey || event.target.closest("select, input, textarea, dialog")) return;
+    if (event.defaultPrevented || event.ctrlKey || event.altKey || event.metaKey || event.target.closest("select, input:not([type=range]), textarea, dialog")) return;
+    if (event.target === this.slider && !" dD".includes(event.key)) return; // it moves by itself
     const keys = {
       ArrowLeft: () => this.jump(this.at - 1),
       ArrowRight: () => this.jump(this.at + 1),

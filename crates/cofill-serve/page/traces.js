@@ -1,0 +1,88 @@
+// Files of traces, and two traces compared. Nothing here touches a page, so that node can test it.
+
+const MOST = 20_000; // positions that a browser can still draw
+
+// A trace from its lines; `header`, `steps` and perhaps `end`. Says which line is wrong.
+function read(text) {
+  const lines = text.split("\n").map((line) => line.trim());
+  while (lines.at(-1) === "") lines.pop();
+  const fail = (at, problem) => {
+    throw new Error(`line ${at + 1}: ${problem}`);
+  };
+  const objects = lines.map((line, at) => {
+    try {
+      return JSON.parse(line) ?? {};
+    } catch {
+      return fail(at, "not JSON");
+    }
+  });
+  const [header, ...rest] = objects;
+  if (header?.cofill_trace === undefined) fail(0, "not a cofill trace: no `cofill_trace` version");
+  if (header.cofill_trace !== 1) fail(0, `version ${header.cofill_trace}, but this page reads version 1`);
+  const ids = (list) => Array.isArray(list) && list.every(Number.isInteger);
+  if (!ids(header.tokens)) fail(0, "`tokens` is not a list of ids");
+  if (header.tokens.length > MOST) fail(0, `${header.tokens.length} positions; this page draws ${MOST}`);
+  const texts = (list) => list === undefined || (Array.isArray(list) && list.every((text) => typeof text === "string"));
+  if (!texts(header.pieces)) fail(0, "`pieces` is not a list of texts");
+  const on = (position) => Number.isInteger(position) && position >= 0 && position < header.tokens.length;
+  const steps = [];
+  let end = null;
+  rest.forEach((line, i) => {
+    if (end) fail(i + 1, "text after the closing line");
+    if (line.nfe !== undefined && line.commits === undefined) {
+      end = line;
+      return;
+    }
+    if (line.step !== steps.length) fail(i + 1, `step ${line.step} where step ${steps.length} should be`);
+    if (!Array.isArray(line.commits) || !line.commits.every((commit) => on(commit?.position))) fail(i + 1, "`commits` are not positions of the canvas");
+    if (!texts(line.pieces) || !Number.isInteger(line.forwards)) fail(i + 1, "`pieces` or `forwards` has the wrong type");
+    if (line.remasked !== undefined && !(Array.isArray(line.remasked) && line.remasked.every(on))) fail(i + 1, "`remasked` are not positions of the canvas");
+    steps.push(line);
+  });
+  return { header, steps, end };
+}
+
+// The lines of a replay. The closing line is written for a decode that ended.
+function write(replay) {
+  const last = replay.steps.length;
+  const tokens = replay.given.map((_, position) => replay.token(position, last) ?? replay.header.mask_id);
+  const end = replay.ended ? [{ nfe: replay.total ?? replay.nfe[last], tokens }] : [];
+  return [replay.header, ...replay.steps, ...end].map((line) => `${JSON.stringify(line)}\n`).join("");
+}
+
+// The first NFE after which two replays of the same canvas differ, and who committed what alone; null if never, `start` if they never were alike.
+function part(a, b) {
+  if (a.length !== b.length || a.header.tokens.some((token, position) => token !== b.header.tokens[position])) return { start: true };
+  const most = Math.max(a.nfe.at(-1), b.nfe.at(-1));
+  for (let nfe = 1; nfe <= most; nfe += 1) {
+    const [k, l] = [a.frame(nfe), b.frame(nfe)];
+    const touched = [...(a.steps[k - 1]?.commits ?? []), ...(b.steps[l - 1]?.commits ?? [])].map((commit) => commit.position);
+    const again = [...(a.steps[k - 1]?.remasked ?? []), ...(b.steps[l - 1]?.remasked ?? [])];
+    const differ = [...new Set([...touched, ...again])].filter((position) => a.token(position, k) !== b.token(position, l)).sort((x, y) => x - y);
+    if (differ.length) return { nfe, frames: [k, l], differ };
+  }
+  return null;
+}
+
+// Two texts, word by word: lists of [text, whether the other has it, too].
+function diff(a, b) {
+  const [x, y] = [a, b].map((text) => text.match(/\s+|[\p{L}_]+|\p{N}+|[^]/gu) ?? []);
+  const same = x.map(() => new Uint16Array(y.length + 1)); // longest common part of the rest
+  if (x.length * y.length > 4e6) return [a, b].map((text) => [[text, a === b]]);
+  for (let i = x.length - 1; i >= 0; i -= 1) {
+    for (let j = y.length - 1; j >= 0; j -= 1) same[i][j] = x[i] === y[j] ? 1 + (same[i + 1]?.[j + 1] ?? 0) : Math.max(same[i + 1]?.[j] ?? 0, same[i][j + 1]);
+  }
+  const parts = [[], []];
+  const put = (side, text, common) => (parts[side].at(-1)?.[1] === common ? (parts[side].at(-1)[0] += text) : parts[side].push([text, common]));
+  let [i, j] = [0, 0];
+  while (i < x.length || j < y.length) {
+    if (i < x.length && j < y.length && x[i] === y[j]) {
+      put(0, x[i++], true);
+      put(1, y[j++], true);
+    } else if (j < y.length && (i === x.length || same[i][j + 1] >= (same[i + 1]?.[j] ?? 0))) put(1, y[j++], false);
+    else put(0, x[i++], false);
+  }
+  return parts;
+}
+
+export { read, write, part, diff };

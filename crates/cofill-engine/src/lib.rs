@@ -38,6 +38,7 @@ mod options;
 mod provenance;
 mod question;
 mod reading;
+mod schema;
 mod score;
 
 pub use calibration::{Calibrated, cache_file, settle};
@@ -50,6 +51,7 @@ pub use options::{DEFAULT_SAMPLER, Ends, RunOptions, RunSpec};
 pub use provenance::provenance;
 pub use question::{Judged, Question};
 pub use reading::Spelling;
+pub use schema::{BadSchema, Schema};
 pub use score::{Scored, check_rows};
 
 /// The models that can be named.

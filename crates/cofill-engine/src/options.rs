@@ -3,6 +3,7 @@
 //! [`RunOptions`] is the one list of options: its fields are the flags of the commands (with the feature `clap`), the keys of a
 //! recipe, the fields of a plan and the fields of a result's header. A new option is a field here, and every door has it.
 
+use crate::Schema;
 use cofill::{Error, Proposal, Result, SamplerSpec, Schedule, Style, TokenId};
 use cofill_model::{Device, Dtype, LoadOptions};
 use serde::{Deserialize, Serialize};
@@ -76,6 +77,15 @@ pub struct RunOptions {
     /// Cut the generated text at the first of these; may be given several times.
     #[cfg_attr(feature = "clap", arg(long, value_name = "TEXT", value_parser = clap::builder::NonEmptyStringValueParser::new()))]
     pub stop: Vec<String>,
+    /// The text must be JSON that fits this JSON Schema: a file, or the word `object` for any JSON object.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "FILE", value_parser = Schema::of_argument, help_heading = "Constraints"))]
+    pub schema: Option<Schema>,
+    /// The text must match this regular expression as a whole.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "REGEX", help_heading = "Constraints"))]
+    pub regex: Option<String>,
+    /// The text must be one of these; given several times.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "TEXT", help_heading = "Constraints", value_parser = clap::builder::NonEmptyStringValueParser::new()))]
+    pub choice: Vec<String>,
 }
 
 /// A model, a sampler, and how they are put together.
@@ -152,6 +162,15 @@ impl RunOptions {
         }
         if self.stop.iter().any(String::is_empty) {
             return bad("stop", "a text of one character or more", "an empty text".into());
+        }
+        if self.choice.iter().any(String::is_empty) {
+            return bad("choice", "a text of one character or more", "an empty text".into());
+        }
+        let constraints =
+            [("schema", self.schema.is_some()), ("regex", self.regex.is_some()), ("choice", !self.choice.is_empty())];
+        let given: Vec<&str> = constraints.into_iter().filter(|(_, given)| *given).map(|(name, _)| name).collect();
+        if given.len() > 1 {
+            return bad("constraint", "one of schema, regex and choice", given.join(" and "));
         }
         Ok(())
     }
@@ -238,6 +257,8 @@ mod tests {
             (RunOptions { cfg: f64::NAN, ..usual.clone() }, "cfg"),
             (RunOptions { block: Some(0), ..usual.clone() }, "block"),
             (RunOptions { stop: vec![String::new()], ..usual.clone() }, "stop"),
+            (RunOptions { choice: vec![String::new()], ..usual.clone() }, "choice"),
+            (RunOptions { choice: vec!["a".into()], regex: Some("a".into()), ..usual.clone() }, "regex and choice"),
         ];
         for (options, named) in cases {
             let said = options.check().unwrap_err().to_string();

@@ -5,11 +5,12 @@ const FIELDS = ["text", "as", "model", "sampler", "versus", "seed", "length", "b
 
 // One question of each kind that the tiny models know, and how it is best asked.
 const EXAMPLES = {
-  chain: { text: "Gus has 10 books, doubles, wins 1, gets 5, gets 4, drops 3. How many books?", sampler: "topk:4+ad" },
-  sums: { text: "Write 6 different equations with result 14 using 2, 7, 5, 8, 3, 10.", sampler: "topk:4+ad" },
-  code: { text: "Write f so that f(17) is 23: add 6, subtract 4, subtract, add.", sampler: "topk:2" },
-  sudoku: { text: "Sudoku:\n0 0 0 0\n2 0 1 0\n3 2 0 0\n1 0 0 0", sampler: "topk:2+ad" },
+  chain: { about: "word problems, solved step by step", text: "Gus has 10 books, doubles, wins 1, gets 5, gets 4, drops 3. How many books?", sampler: "topk:4+ad" },
+  sums: { about: "different equations with one result", text: "Write 6 different equations with result 14 using 2, 7, 5, 8, 3, 10.", sampler: "topk:4+ad" },
+  code: { about: "a Python function with a given value", text: "Write f so that f(17) is 23: add 6, subtract 4, subtract, add.", sampler: "topk:2" },
+  sudoku: { about: "4 by 4", text: "Sudoku:\n0 0 0 0\n2 0 1 0\n3 2 0 0\n1 0 0 0", sampler: "topk:2+ad" },
   predicates: {
+    about: "gaps in arithmetic; four at a time, with and without waiting for each other",
     text: "Fill the gaps:\n[MASK:1]*[MASK:1]*[MASK:1]=[MASK:1]\n[MASK:1]*4*[MASK:1]=24\n[MASK:1]+6+[MASK:1]=13\n4*2*[MASK:1]=8\n[MASK:1]+[MASK:1]+[MASK:1]=[MASK:1]",
     sampler: "topk:4",
     versus: "topk:4+ad",

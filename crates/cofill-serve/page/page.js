@@ -303,8 +303,8 @@ $("stop").addEventListener("click", () => {
   halt();
   refresh();
 });
-for (const [name, values] of Object.entries(EXAMPLES)) {
-  const button = element("button", { type: "button", class: "chip" }, values.versus ? `${name} (two samplers)` : name);
+for (const [name, { about, ...values }] of Object.entries(EXAMPLES)) {
+  const button = element("button", { type: "button", class: "chip", title: about }, values.versus ? `${name} (two samplers)` : name);
   button.addEventListener("click", () => {
     fill({ ...values, model: field("model").value });
     start(fields());

@@ -129,15 +129,23 @@ class Sheet {
     const origin = this.canvas.getBoundingClientRect();
     this.layer.setAttribute("width", this.canvas.clientWidth);
     this.layer.setAttribute("height", this.canvas.clientHeight);
-    const width = Math.min(1.2 + Math.log2(1 + Math.max(deferred.discount ?? 0, 0)), 5);
+    const width = Math.min(1.6 + Math.log2(1 + Math.max(deferred.discount ?? 0, 0)), 5);
     for (let i = 1; i < stops.length; i += 1) {
       const [from, to] = [stops[i - 1], stops[i]].map((position) => this.cells[position].cell.getBoundingClientRect());
       if (!from.width || !to.width) continue; // folded away
-      const { d, head } = arc(from, to, origin, i === stops.length - 1);
+      const gap = parseFloat(getComputedStyle(this.canvas).lineHeight) - from.height;
+      const { d, head } = arc(from, to, origin, { gap, side: this.side(from, to) - origin.left, last: i === stops.length - 1 });
       this.layer.append(element("path", { class: deferred.waits ? "arc" : "arc brief", d, "stroke-width": width.toFixed(2) }));
       if (head) this.layer.append(element("path", { class: "tip", d: head }));
       this.layer.append(element("path", { class: "grip", d }));
     }
+  }
+
+  // Right of every cell from one line to another, if the canvas has room there.
+  side(from, to) {
+    const [above, below] = [Math.min(from.top, to.top), Math.max(from.bottom, to.bottom)];
+    const boxes = this.cells.map(({ cell }) => cell.getBoundingClientRect()).filter((box) => box.top >= above && box.bottom <= below);
+    return Math.min(Math.max(...boxes.map((box) => box.right)) + 10, this.canvas.getBoundingClientRect().right - 3);
   }
 
   // Of a canvas that is longer than the window, shows what changed. Scrolls this window alone, not a page around it.
@@ -199,32 +207,36 @@ class Sheet {
   }
 }
 
-// Above the line from a cell to another of the same line; between two lines that follow each other; beside the text where lines lie between them.
-function arc(from, to, origin, last) {
+// Never through text: above the line between cells of one line, else through the gaps between lines, and past the ends of those that lie between.
+// `gap` is the height between two lines, `side` what lies right of them; both ends are upright.
+function arc(from, to, origin, { gap, side, last }) {
   const [left, top] = [origin.left, origin.top];
-  const far = Math.abs(from.top - to.top);
-  const line = 1.6 * from.height;
-  if (far > line) {
-    // As far out as the lines are apart, to the side where there is room.
-    const out = 12 + Math.min(far / 8, 36);
-    const right = Math.max(from.right, to.right) + out < window.innerWidth;
-    const [x1, x2] = right ? [from.right + 1, to.right + 5] : [from.left - 1, to.left - 5];
-    const edge = (right ? Math.max(x1, x2) + out : Math.min(x1, x2) - out) - left;
-    const [y1, y2] = [(from.top + from.bottom) / 2 - top, (to.top + to.bottom) / 2 - top];
-    const end = last ? x2 + (right ? 6 : -6) : x2;
-    const d = `M${x1 - left} ${y1}C${edge} ${y1} ${edge} ${y2} ${end - left} ${y2}`;
-    return { d, head: last && `M${end - left} ${y2 - 4.5}v9L${x2 - left} ${y2}z` };
-  }
   const x1 = (from.left + from.right) / 2 - left;
   const x2 = (to.left + to.right) / 2 - left;
-  const same = far < 4;
+  const same = Math.abs(from.top - to.top) < 4;
   const up = to.top < from.top - 4;
   const y1 = (same || up ? from.top - 1 : from.bottom + 1) - top;
-  const y2 = (up ? to.bottom + 5 : to.top - 5) - top;
-  const end = last ? y2 + (up ? 6 : -6) : y2;
-  const bend = same ? -Math.min(12 + Math.abs(x2 - x1) / 20, 22) : Math.max(Math.abs(y2 - y1) / 2, 14) * (up ? -1 : 1);
-  const d = `M${x1} ${y1}C${x1} ${y1 + bend} ${x2} ${same ? y1 + bend : end - bend} ${x2} ${end}`;
-  return { d, head: last && `M${x2 - 4.5} ${end}h9L${x2} ${y2}z` };
+  const y2 = (up ? to.bottom + 4 : to.top - 4) - top;
+  const end = last ? y2 + (up ? 5 : -5) : y2;
+  const head = last && `M${x2 - 4} ${end}h8L${x2} ${y2}z`;
+  if (same) {
+    const peak = y1 - Math.max(gap, 12) / 0.75;
+    return { d: `M${x1} ${y1}C${x1} ${peak} ${x2} ${peak} ${x2} ${end}`, head };
+  }
+  const leave = (up ? from.top - gap / 3 : from.bottom + gap / 3) - top;
+  const enter = (up ? to.bottom + (gap * 2) / 3 : to.top - (gap * 2) / 3) - top;
+  const lanes = Math.abs(leave - enter) < 6 ? [[x1, leave], [x2, leave]] : [[x1, leave], [side, leave], [side, enter], [x2, enter]];
+  return { d: rounded([[x1, y1], ...lanes, [x2, end]]), head };
+}
+
+// A path along points, its corners rounded.
+function rounded(points) {
+  const toward = ([x, y], [u, v], r) => {
+    const far = Math.hypot(u - x, v - y) || 1;
+    return [x + ((u - x) * Math.min(r, far / 2)) / far, y + ((v - y) * Math.min(r, far / 2)) / far];
+  };
+  const corners = points.slice(1, -1).map((point, i) => `L${toward(point, points[i], 7).join(" ")}Q${point.join(" ")} ${toward(point, points[i + 2], 7).join(" ")}`);
+  return `M${points[0].join(" ")}${corners.join("")}L${points.at(-1).join(" ")}`;
 }
 
 // ---- one step in numbers

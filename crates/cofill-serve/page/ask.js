@@ -62,7 +62,7 @@ function body(fields, sampler = fields.sampler) {
     ...(fields.model ? { model: fields.model } : {}),
     ...content(fields),
     ...(sampler?.trim() ? { sampler: sampler.trim() } : {}),
-    ...(length === "auto" ? { length } : amount(fields, "length", true)),
+    ...(fields.tokens ? {} : length === "auto" ? { length } : amount(fields, "length", true)), // ids say it themselves
     ...amount(fields, "block", true),
     ...amount(fields, "temperature", false),
     ...amount(fields, "seed", true),

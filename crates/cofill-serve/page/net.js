@@ -11,10 +11,26 @@ class Refused extends Error {
 // There is no server, or it went away in the middle.
 class Gone extends Error {}
 
-const KEY = "cofill-key"; // for this tab alone
+let key = null;
+const KEY = "cofill-key";
+
+// For this tab alone; where a browser keeps nothing, as long as the page is open.
+function useKey(given) {
+  key = given;
+  try {
+    if (given) sessionStorage.setItem(KEY, given);
+    else sessionStorage.removeItem(KEY);
+  } catch {
+    // it is in `key`
+  }
+}
 
 const headers = () => {
-  const key = sessionStorage.getItem(KEY);
+  try {
+    key ??= sessionStorage.getItem(KEY);
+  } catch {
+    // nothing is kept
+  }
   return { "content-type": "application/json", ...(key ? { authorization: `Bearer ${key}` } : {}) };
 };
 
@@ -69,6 +85,7 @@ async function* decode(body, signal) {
     for await (const event of data(texts(response.body))) {
       if (event === "[DONE]") return;
       const chunk = JSON.parse(event);
+      if (chunk.error?.code === "draining") throw new Gone("The server is going down.");
       if (chunk.error) throw new Refused(Number(chunk.error.code) || 500, chunk.error, null);
       if (chunk.cofill) yield chunk.cofill;
     }
@@ -78,4 +95,4 @@ async function* decode(body, signal) {
   throw new Gone("The answer broke off.");
 }
 
-export { Refused, Gone, KEY, models, data, decode };
+export { Gone, useKey, models, data, decode };

@@ -1,11 +1,11 @@
 // The page of a server: asks, shows the answer while it fills, replays and compares it. `draw.js` and `state.js` are those of the page of a trace.
 
-import { list, count } from "./state.js";
+import { visible, list, count } from "./state.js";
 import { element, Tip, Player } from "./draw.js";
 import { Run, Pane } from "./pane.js";
 import { FIELDS, EXAMPLES, body, fragment, asked } from "./ask.js";
 import { read, write, part, diff } from "./traces.js";
-import { Gone, KEY, models, decode } from "./net.js";
+import { Gone, useKey, models, decode } from "./net.js";
 
 const $ = (name) => document.getElementById(name);
 const form = $("ask");
@@ -107,6 +107,8 @@ function compare(here) {
 }
 parting.addEventListener("click", () => parted?.nfe && player.jump(parted.nfe));
 
+const lines = (text) => text.replace(/[^\n]+/g, visible);
+
 // Where they part, and both answers with what the other has not.
 function answers(here) {
   $("answers").hidden = !here;
@@ -114,7 +116,7 @@ function answers(here) {
   const sides = diff(...here.map((pane) => pane.run.answer()));
   const said = element("p", {}, partingSaid(here));
   const cards = here.map((pane, i) => {
-    const text = sides[i].map(([text, common]) => (common ? text : element("mark", {}, text)));
+    const text = sides[i].map(([text, common]) => (common ? lines(text) : element("mark", {}, lines(text))));
     const [verdict, name] = pane.run.verdict();
     const head = element("p", {}, element("span", { class: "letter" }, pane.letter), " ", element("b", {}, pane.title.textContent), ` ${count(pane.replay.total ?? pane.replay.nfe.at(-1), "forward")} `);
     return element("div", { class: "answer" }, head, element("pre", {}, ...text), element("p", { class: `verdict ${name}` }, verdict));
@@ -266,12 +268,12 @@ function net(message) {
 
 let typed = null; // one question for a key, however many requests wait for it
 function askKey() {
-  sessionStorage.removeItem(KEY);
+  useKey(null);
   typed ??= new Promise((done) => {
     $("key").showModal();
     $("key").onclose = () => {
       const input = $("key").querySelector("input");
-      if (input.value) sessionStorage.setItem(KEY, input.value);
+      if (input.value) useKey(input.value);
       done(Boolean(input.value));
       input.value = "";
       typed = null;
@@ -416,9 +418,18 @@ $("theme").addEventListener("click", () => {
   const names = Object.keys(THEMES);
   const next = names[(names.indexOf(document.documentElement.dataset.theme) + 1) % names.length];
   theme(next);
-  localStorage.setItem("cofill-theme", next);
+  try {
+    localStorage.setItem("cofill-theme", next);
+  } catch {
+    // this time only
+  }
 });
-theme(THEMES[localStorage.getItem("cofill-theme")] ? localStorage.getItem("cofill-theme") : "");
+try {
+  const kept = localStorage.getItem("cofill-theme");
+  theme(kept && Object.hasOwn(THEMES, kept) ? kept : "");
+} catch {
+  theme("");
+}
 
 // ---- the first picture: a question that the tiny models can answer, or what a link asks
 

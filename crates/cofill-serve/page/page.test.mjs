@@ -57,19 +57,21 @@ test("a trace that is read and written is the same", () => {
 
 test("a bad file is refused with its line", () => {
   const good = lines(cases[0].trace).split("\n");
-  const bad = [["", /^line 1: not a cofill trace/], ["{}", /^line 1: not a cofill/], ["no", /^line 1: not JSON/], ["null", /^line 1: not a/], ['{"cofill_trace":2}', /^line 1: version 2/], ['{"cofill_trace":1,"tokens":"a"}', /^line 1: `tokens`/], [[good[0], good[2]].join("\n"), /^line 2: step 1 where step 0/], [[...good, good[1]].join("\n"), /text after the closing line/], [[good[0], good[1].replaceAll('"position":', '"position":9')].join("\n"), /^line 2: `commits`/], [[good[0], "null"].join("\n"), /^line 2: step undefined/]];
+  const bad = [["", /^line 1: not a cofill trace/], ["{}", /^line 1: not a cofill/], ["no", /^line 1: not JSON/], ["null", /^line 1: not a/], ['{"cofill_trace":2}', /^line 1: version 2/], ['{"cofill_trace":1,"tokens":"a"}', /^line 1: `tokens`/], [[good[0], good[2]].join("\n"), /^line 2: step 1 where step 0/], [[...good, good[1]].join("\n"), /text after the closing line/], [[good[0], good[1].replaceAll('"position":', '"position":9')].join("\n"), /^line 2: `commits`/], [[good[0], "null"].join("\n"), /^line 2: step undefined/], [[good[0], good[1].replace("{", '{"deferred":{"through":3},')].join("\n"), /^line 2: `deferred`/]];
   for (const [text, message] of bad) assert.throws(() => read(text), (error) => message.test(error.message), text);
 });
 
 test("two traces part where their canvases first differ after as many forwards", () => {
   // Brute force: every position after every forward.
-  const replays = cases.map(({ trace }) => new Replay(trace));
+  const free = structuredClone(cases[0].trace);
+  free.steps.slice(1, 3).forEach((step) => (step.forwards = 0)); // two steps that cost nothing
+  const replays = [...cases.map(({ trace }) => trace), free].map((trace) => new Replay(trace));
   for (const a of replays) {
     for (const b of replays) {
       const found = part(a, b);
       const most = Math.max(a.nfe.at(-1), b.nfe.at(-1));
       let expected = null;
-      for (let nfe = 1; nfe <= most && !expected; nfe += 1) {
+      for (let nfe = 0; nfe <= most && !expected; nfe += 1) {
         const differ = a.given.map((_, i) => i).filter((i) => a.token(i, a.frame(nfe)) !== b.token(i, b.frame(nfe)));
         if (differ.length) expected = { nfe, frames: [a.frame(nfe), b.frame(nfe)], differ };
       }

@@ -1,6 +1,6 @@
 // One decode on the page: its canvas, its numbers, its strip, its verdict.
 
-import { Replay } from "./state.js";
+import { Replay, visible } from "./state.js";
 import { element, Sheet, Detail, Status, Strip } from "./draw.js";
 
 // A trace that grows, or one that was read whole, with the times its steps arrived at and what the server said at the end.
@@ -89,7 +89,7 @@ class Pane {
     this.status.show(replay, frame);
     this.detail.show(replay, frame, replay.ended || !live);
     this.strip.move(at);
-    this.title.textContent = String(replay.header.sampler ?? "");
+    this.title.textContent = visible(String(replay.header.sampler ?? ""));
     // Only at the end: nobody wants to know how it ends while it plays.
     const [verdict, name] = frame === replay.steps.length ? this.run.verdict() : ["", ""];
     this.verdict.textContent = verdict;

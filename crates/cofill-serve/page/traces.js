@@ -35,8 +35,9 @@ function read(text) {
     }
     if (line.step !== steps.length) fail(i + 1, `step ${line.step} where step ${steps.length} should be`);
     if (!Array.isArray(line.commits) || !line.commits.every((commit) => on(commit?.position))) fail(i + 1, "`commits` are not positions of the canvas");
-    if (!texts(line.pieces) || !Number.isInteger(line.forwards)) fail(i + 1, "`pieces` or `forwards` has the wrong type");
+    if (!texts(line.pieces) || !Number.isInteger(line.forwards) || line.forwards < 0) fail(i + 1, "`pieces` or `forwards` has the wrong type");
     if (line.remasked !== undefined && !(Array.isArray(line.remasked) && line.remasked.every(on))) fail(i + 1, "`remasked` are not positions of the canvas");
+    if (line.deferred && !(typeof line.deferred === "object" && Array.isArray(line.deferred.through ?? []))) fail(i + 1, "`deferred` has the wrong type");
     steps.push(line);
   });
   return { header, steps, end };
@@ -53,13 +54,14 @@ function write(replay) {
 // The first NFE after which two replays of the same canvas differ, and who committed what alone; null if never, `start` if they never were alike.
 function part(a, b) {
   if (a.length !== b.length || a.header.tokens.some((token, position) => token !== b.header.tokens[position])) return { start: true };
-  const most = Math.max(a.nfe.at(-1), b.nfe.at(-1));
-  for (let nfe = 1; nfe <= most; nfe += 1) {
+  const touched = (replay, from, to) => replay.steps.slice(from, to).flatMap(({ commits, remasked }) => [...commits.map(({ position }) => position), ...(remasked ?? [])]);
+  let [i, j] = [0, 0];
+  for (const nfe of [...new Set([...a.nfe, ...b.nfe])].sort((x, y) => x - y)) {
     const [k, l] = [a.frame(nfe), b.frame(nfe)];
-    const touched = [...(a.steps[k - 1]?.commits ?? []), ...(b.steps[l - 1]?.commits ?? [])].map((commit) => commit.position);
-    const again = [...(a.steps[k - 1]?.remasked ?? []), ...(b.steps[l - 1]?.remasked ?? [])];
-    const differ = [...new Set([...touched, ...again])].filter((position) => a.token(position, k) !== b.token(position, l)).sort((x, y) => x - y);
+    const changed = new Set([...touched(a, i, k), ...touched(b, j, l)]);
+    const differ = [...changed].filter((position) => a.token(position, k) !== b.token(position, l)).sort((x, y) => x - y);
     if (differ.length) return { nfe, frames: [k, l], differ };
+    [i, j] = [k, l];
   }
   return null;
 }

@@ -141,7 +141,9 @@ fn the_replay_in_a_browser_is_the_decode() {
     let cases: Vec<serde_json::Value> = [adas, p2, hostile, veto].iter().map(case).collect();
     let file = scratch("node-traces.json");
     fs::write(&file, serde_json::to_vec(&cases).unwrap()).unwrap();
-    for (script, tests) in [("cofill-report/src/trace_page/state.test.mjs", 13), ("cofill-serve/page/page.test.mjs", 10)] {
+    for (script, tests) in
+        [("cofill-report/src/trace_page/state.test.mjs", 13), ("cofill-serve/page/page.test.mjs", 10)]
+    {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(script);
         let ran = Command::new("node").arg(script).env("TRACES", &file).output().unwrap();
         let (said, failed) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));

@@ -107,6 +107,7 @@ class Sheet {
     if (commit) cell.style.setProperty("--c", commit.confidence ?? 0);
     for (const name of ["role", "aria-label", "aria-pressed"]) cell.removeAttribute(name);
     if (!this.pick) cell.removeAttribute("tabindex");
+    else if (cell.tabIndex === 0) cell.tabIndex = -1; // not removed: whoever has the focus keeps it
     if (late) {
       cell.tabIndex = 0;
       cell.setAttribute("aria-label", replay.reason(frame).join(" "));

@@ -101,7 +101,7 @@ function compare(here) {
   for (const pane of here) pane.differs.clear();
   if (!parted?.nfe) return;
   const [a, b] = here.map((pane) => pane.replay);
-  a.given.forEach((_, position) => {
+  (a.length > b.length ? a : b).given.forEach((_, position) => {
     if (a.token(position, a.steps.length) !== b.token(position, b.steps.length)) here.forEach((pane) => pane.differs.add(position));
   });
 }
@@ -344,7 +344,8 @@ const [refill, leave] = $("again").querySelectorAll("button");
 refill.addEventListener("click", () => {
   const pane = panes.find((each) => each.picked.size);
   const frame = pane.frame(player.at);
-  const tokens = pane.replay.given.map((_, position) => (pane.picked.has(position) ? "" : (pane.replay.token(position, frame) ?? "")));
+  const there = pane.replay.given.filter((_, position) => pane.replay.born[position] <= frame);
+  const tokens = there.map((_, position) => (pane.picked.has(position) ? "" : (pane.replay.token(position, frame) ?? "")));
   const sides = comparing ? {} : { sampler: String(pane.replay.header.sampler), versus: "" };
   quiet = false;
   start({ ...fields(), ...sides, tokens: tokens.join(",") });

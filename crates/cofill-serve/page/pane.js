@@ -18,8 +18,7 @@ class Run {
 
   end(done) {
     this.done = done;
-    this.replay.ended = true;
-    this.replay.total = done.nfe;
+    this.replay.end(done);
   }
 
   // The answer as text: the server's, or what was filled.

@@ -24,11 +24,17 @@ function read(text) {
   if (header.tokens.length > MOST) fail(0, `${header.tokens.length} positions; this page draws ${MOST}`);
   const texts = (list) => list === undefined || (Array.isArray(list) && list.every((text) => typeof text === "string"));
   if (!texts(header.pieces)) fail(0, "`pieces` is not a list of texts");
-  const on = (position) => Number.isInteger(position) && position >= 0 && position < header.tokens.length;
+  let { length } = header.tokens;
+  const grow = (at, n = 0) => {
+    if (!Number.isInteger(n) || n < 0 || (length += n) > MOST) fail(at, "`appended` is not a number of positions, or too large");
+  };
+  const on = (position) => Number.isInteger(position) && position >= 0 && position < length;
+  const all = (list) => Array.isArray(list) && list.every(on);
   const steps = [];
   let end = null;
   rest.forEach((line, i) => {
     if (end) fail(i + 1, "text after the closing line");
+    grow(i + 1, line.appended);
     if (line.nfe !== undefined && line.commits === undefined) {
       end = line;
       return;
@@ -36,7 +42,8 @@ function read(text) {
     if (line.step !== steps.length) fail(i + 1, `step ${line.step} where step ${steps.length} should be`);
     if (!Array.isArray(line.commits) || !line.commits.every((commit) => on(commit?.position))) fail(i + 1, "`commits` are not positions of the canvas");
     if (!texts(line.pieces) || !Number.isInteger(line.forwards) || line.forwards < 0) fail(i + 1, "`pieces` or `forwards` has the wrong type");
-    if (line.remasked !== undefined && !(Array.isArray(line.remasked) && line.remasked.every(on))) fail(i + 1, "`remasked` are not positions of the canvas");
+    if (!all(line.remasked ?? [])) fail(i + 1, "`remasked` are not positions of the canvas");
+    if (line.collapsed && !(on(line.collapsed.by) && all(line.collapsed.positions))) fail(i + 1, "`collapsed` are not positions of the canvas");
     if (line.deferred && !(typeof line.deferred === "object" && Array.isArray(line.deferred.through ?? []))) fail(i + 1, "`deferred` has the wrong type");
     steps.push(line);
   });
@@ -47,14 +54,14 @@ function read(text) {
 function write(replay) {
   const last = replay.steps.length;
   const tokens = replay.given.map((_, position) => replay.token(position, last) ?? replay.header.mask_id);
-  const end = replay.ended ? [{ nfe: replay.total ?? replay.nfe[last], tokens }] : [];
+  const end = replay.ended ? [{ nfe: replay.total ?? replay.nfe[last], tokens, ...(replay.late ? { appended: replay.late } : {}) }] : [];
   return [replay.header, ...replay.steps, ...end].map((line) => `${JSON.stringify(line)}\n`).join("");
 }
 
 // The first NFE after which two replays of the same canvas differ, and who committed what alone; null if never, `start` if they never were alike.
 function part(a, b) {
-  if (a.length !== b.length || a.header.tokens.some((token, position) => token !== b.header.tokens[position])) return { start: true };
-  const touched = (replay, from, to) => replay.steps.slice(from, to).flatMap(({ commits, remasked }) => [...commits.map(({ position }) => position), ...(remasked ?? [])]);
+  if (a.header.tokens.length !== b.header.tokens.length || a.header.tokens.some((token, position) => token !== b.header.tokens[position])) return { start: true };
+  const touched = (replay, from, to) => replay.steps.slice(from, to).flatMap(({ commits, remasked, collapsed }) => [...commits.map(({ position }) => position), ...(remasked ?? []), ...(collapsed?.positions ?? [])]);
   let [i, j] = [0, 0];
   for (const nfe of [...new Set([...a.nfe, ...b.nfe])].sort((x, y) => x - y)) {
     const [k, l] = [a.frame(nfe), b.frame(nfe)];

@@ -58,12 +58,7 @@ class Sheet {
   load(replay) {
     this.replay = replay;
     this.canvas.classList.toggle("large", replay.length > 600); // too many to fade
-    this.cells = replay.given.map((_, position) => {
-      const text = element("span", { class: "text" });
-      const cell = element("span", { class: "cell", "data-position": position }, text);
-      const line = element("span", { class: "line" }); // shown where a piece ends a line
-      return { cell, text, line, drawn: "" };
-    });
+    this.cells = replay.given.map((_, position) => made(position));
     const first = Math.max(replay.masked.indexOf(true), 0);
     let folded = first > FOLD ? first - 1 : 0;
     while (folded > first - FOLD / 2 && folded > 0 && !replay.given[folded - 1].endsWith("\n")) folded -= 1;
@@ -80,6 +75,10 @@ class Sheet {
 
   show(frame) {
     this.frame = frame;
+    while (this.cells.length < this.replay.length) {
+      const { cell, line } = this.cells[this.cells.push(made(this.cells.length)) - 1]; // the canvas has grown
+      this.canvas.append(cell, line);
+    }
     this.canvas.classList.toggle("words", this.replay.words);
     this.cells.forEach((_, position) => this.paint(position));
     this.arcs();
@@ -104,7 +103,8 @@ class Sheet {
     const lines = piece.split("\n").length - 1;
     line.classList.toggle("ends", lines > 0);
     if (lines) line.style.setProperty("--lines", Math.min(lines, 3));
-    if (commit) cell.style.setProperty("--c", commit.confidence ?? 0);
+    if (commit) cell.style.setProperty("--c", commit.confidence ?? 1); // an end behind an end has none, and is sure
+    if (replay.born[position]) cell.hidden = line.hidden = kind === "unborn";
     for (const name of ["role", "aria-label", "aria-pressed"]) cell.removeAttribute(name);
     if (!this.pick) cell.removeAttribute("tabindex");
     else if (cell.tabIndex === 0) cell.tabIndex = -1; // not removed: whoever has the focus keeps it
@@ -208,6 +208,13 @@ class Sheet {
   }
 }
 
+function made(position) {
+  const text = element("span", { class: "text" });
+  const cell = element("span", { class: "cell", "data-position": position }, text);
+  const line = element("span", { class: "line" }); // shown where a piece ends a line
+  return { cell, text, line, drawn: "" };
+}
+
 // Never through text: above the line between cells of one line, else through the gaps between lines, and past the ends of those that lie between.
 // `gap` is the height between two lines, `side` what lies right of them; both ends are upright.
 function arc(from, to, origin, { gap, side, last }) {
@@ -277,6 +284,8 @@ class Detail {
       notes.push(`${count(step.candidates, "candidate")} of ${count(step.n_masked, "mask")}; ${count(step.forwards, "forward")}${companion}.`);
     }
     if (step?.forced) notes.push("Forced: nobody was admissible, and the best was committed anyway.");
+    if (step?.appended) notes.push(`The canvas grew by ${count(step.appended, "position")} before this step: the text had no end.`);
+    if (step?.collapsed) notes.push(`The text ends at ${step.collapsed.by}: ${count(step.collapsed.positions.length, "mask")} behind it needed no forward.`);
     if (step?.remasked?.length) notes.push(`Masked again: ${list(step.remasked.map(String))}.`);
     if (whole && frame === last && !replay.ended) notes.push("The trace ends here: the run was interrupted.");
     else if (whole && frame === last && replay.left[last] > 0) notes.push(`The run ended here, with ${count(replay.left[last], "mask")} left.`);
@@ -313,7 +322,7 @@ class Status {
     this.at.textContent = frame === 0 ? "start" : `step ${replay.steps[frame - 1].step}`;
     this.done.textContent = `${frame} of ${replay.steps.length} done`;
     this.nfe.textContent = `${nfe}`;
-    this.per.textContent = nfe ? ((replay.left[0] - replay.left[frame]) / nfe).toFixed(2) : "–";
+    this.per.textContent = nfe ? (replay.filled[frame] / nfe).toFixed(2) : "–";
     this.left.textContent = `${replay.left[frame]}`;
   }
 }
@@ -343,7 +352,7 @@ class Strip {
     const curve = (name, ys, from) => element("polyline", { class: name, points: ys.map((y, i) => `${along(at[i + from])},${26 - 24 * y}`).join(" ") });
     const bars = replay.steps.map((step, i) => line("bar", at[i + 1], 26, 26 - (24 * step.commits.length) / busiest));
     const late = replay.steps.flatMap((_, i) => (replay.deferred(i + 1) ? [line("late", at[i + 1], 28, 32)] : []));
-    const left = curve("left", replay.left.map((left) => left / Math.max(replay.left[0], 1)), 0);
+    const left = curve("left", replay.left.map((left) => left / Math.max(...replay.left, 1)), 0);
     const entropy = curve("entropy", replay.entropy.slice(1).map((entropy) => entropy / vaguest), 1);
     const part = mark === null ? [] : [element("line", { class: "part", x1: along(mark), x2: along(mark), y1: 0, y2: 32 })];
     this.head = element("line", { class: "head", y1: 0, y2: 32 });

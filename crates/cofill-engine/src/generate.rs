@@ -11,6 +11,7 @@ use cofill::trace::{Header, VERSION};
 use cofill::{Canvas, Decode, Denoiser, Pool, Prediction, Query, SamplerSpec, Step, Ticket, TokenId};
 use serde::Serialize;
 use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 /// A canvas that is ready to be filled.
@@ -215,18 +216,28 @@ impl Engine {
 pub struct Filling {
     pool: Pool,
     running: Vec<Running>,
+    next: usize,
 }
 
 impl Filling {
     /// Canvases that are to be filled together.
     pub fn new(prepared: Vec<Prepared>) -> Filling {
         let mut filling = Filling::default();
-        for Prepared { start, question, decode, stops, .. } in prepared {
-            let ticket = filling.pool.add(decode);
-            let (steps, seconds, end) = (Vec::new(), Seconds::default(), None);
-            filling.running.push(Running { ticket, start, question, stops, steps, seconds, end });
+        for prepared in prepared {
+            filling.add(prepared);
         }
         filling
+    }
+
+    /// One more canvas; it takes part from the next round on. Its number, by which events and everything below name it, is never used again.
+    pub fn add(&mut self, prepared: Prepared) -> usize {
+        let Prepared { start, question, decode, stops, .. } = prepared;
+        let ticket = self.pool.add(decode);
+        let index = self.next;
+        self.next += 1;
+        let (steps, seconds, end) = (Vec::new(), Seconds::default(), None);
+        self.running.push(Running { index, ticket, start, question, stops, steps, seconds, end });
+        index
     }
 
     /// Whether nothing is left to do.
@@ -240,16 +251,85 @@ impl Filling {
         engine: &mut Engine,
         watch: &mut dyn FnMut(&StepEvent<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
-        let Filling { pool, running } = self;
+        let everybody: Vec<Ticket> = self.running.iter().map(|running| running.ticket).collect();
+        self.forward(engine, &everybody, watch)
+    }
+
+    /// One forward of some, by their numbers; nobody else moves. A forward that fails or panics is tried again for each alone, so that only
+    /// those end who cannot be computed.
+    pub fn round_of(
+        &mut self,
+        engine: &mut Engine,
+        indices: &[usize],
+        watch: &mut dyn FnMut(&StepEvent<'_>) -> ControlFlow<()>,
+    ) {
+        let chosen = self.running.iter().filter(|running| indices.contains(&running.index));
+        let tickets: Vec<Ticket> = chosen.map(|running| running.ticket).collect();
+        if self.tried(engine, &tickets, watch).is_ok() {
+            return;
+        }
+        for ticket in tickets {
+            if let Err(error) = self.tried(engine, &[ticket], watch) {
+                self.pool.cancel(ticket);
+                if let Some(running) = self.running.iter_mut().find(|running| running.ticket == ticket) {
+                    running.end = Some(Err(error));
+                }
+            }
+        }
+    }
+
+    /// A forward whose panic is an error.
+    fn tried(
+        &mut self,
+        engine: &mut Engine,
+        tickets: &[Ticket],
+        watch: &mut dyn FnMut(&StepEvent<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let forward = catch_unwind(AssertUnwindSafe(|| self.forward(engine, tickets, watch)));
+        let panicked = || cofill::Error::Contract { who: "model", problem: "it panicked".into() };
+        forward.unwrap_or_else(|_| Err(panicked().into()))
+    }
+
+    /// Takes out those that are done, and what came of them.
+    pub fn take_done(&mut self, engine: &Engine) -> Vec<(usize, Result<Generation>)> {
+        let (done, running) = std::mem::take(&mut self.running).into_iter().partition(|running| running.end.is_some());
+        self.running = running;
+        let done: Vec<Running> = done;
+        done.into_iter().filter_map(|running| Some((running.index, engine.ended(running)?))).collect()
+    }
+
+    /// Takes one out as it stands; the others go on as if it had never been there. `None` if it is not here.
+    pub fn cancel(&mut self, engine: &Engine, index: usize) -> Option<Result<Generation>> {
+        let at = self.running.iter().position(|running| running.index == index)?;
+        let mut running = self.running.remove(at);
+        if let Some(decode) = self.pool.cancel(running.ticket) {
+            running.end.get_or_insert(Ok((decode, Finish::Cancelled)));
+        }
+        engine.ended(running)
+    }
+
+    /// A canvas as it stands, and the forwards it took.
+    pub fn canvas(&self, index: usize) -> Option<(&Canvas, usize)> {
+        let running = self.running.iter().find(|running| running.index == index)?;
+        self.pool.get(running.ticket).map(|decode| (decode.canvas(), decode.nfe()))
+    }
+
+    fn forward(
+        &mut self,
+        engine: &mut Engine,
+        tickets: &[Ticket],
+        watch: &mut dyn FnMut(&StepEvent<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let Filling { pool, running, .. } = self;
         let begun = Instant::now();
         let mut timed = Timed { denoiser: engine.denoiser(), spent: Duration::ZERO };
-        let events = pool.round(&mut timed)?;
+        let events = pool.round_of(tickets, &mut timed)?;
         let model = timed.spent.as_secs_f64();
         let share = |seconds: f64| seconds / events.len().max(1) as f64;
         let (model, sampler) = (share(model), share(begun.elapsed().as_secs_f64() - model));
         for event in events {
-            let Some(index) = running.iter().position(|running| running.ticket == event.ticket) else { continue };
-            let running = &mut running[index];
+            let Some(running) = running.iter_mut().find(|running| running.ticket == event.ticket) else { continue };
+            let index = running.index;
             running.seconds.model += model;
             running.seconds.sampler += sampler;
             match event.step {
@@ -292,6 +372,7 @@ impl Filling {
 
 /// A canvas on its way.
 struct Running {
+    index: usize,
     ticket: Ticket,
     start: Canvas,
     question: Option<Question>,

@@ -43,7 +43,7 @@ mod score;
 
 pub use calibration::{Calibrated, cache_file, settle};
 pub use codec::Codec;
-pub use engine::{About, Engine, Specials};
+pub use engine::{About, Engine, Reader, Specials};
 pub use error::{Error, Result};
 pub use generate::{Filling, Finish, Generation, Prepared, Seconds, StepEvent, begin};
 pub use input::{Input, Piece, gaps, parse_tokens};

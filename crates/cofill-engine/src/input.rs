@@ -84,7 +84,7 @@ impl Engine {
             return Err(Error::MaskInPrompt { mask_id });
         }
         let usual = || question.as_ref().map_or_else(|| self.usual_length(), |question| question.task.length());
-        let length = options.length.unwrap_or_else(usual);
+        let length = options.fixed_length()?.unwrap_or_else(usual);
         let canvas = self.checked(begin(bos, prompt), length, end)?;
         Ok(Drawn { canvas, question, warnings })
     }

@@ -3,6 +3,7 @@
 //! [`RunOptions`] is the one list of options: its fields are the flags of the commands (with the feature `clap`), the keys of a
 //! recipe, the fields of a plan and the fields of a result's header. A new option is a field here, and every door has it.
 
+use crate::length::Length;
 use cofill::{Error, Proposal, Result, SamplerSpec, Schedule, Style, TokenId};
 use cofill_model::{Device, Dtype, LoadOptions};
 use serde::{Deserialize, Serialize};
@@ -24,10 +25,10 @@ pub struct RunOptions {
     /// What computes: cpu, cuda or metal; the latter need a build with the feature of that name.
     #[cfg_attr(feature = "clap", arg(long, value_name = "NAME", default_value_t = Device::Cpu))]
     pub device: Device,
-    /// How many positions to generate after the prompt (default: the paper's for a benchmark, what a mini task needs for its prompts, 12
-    /// for the toy, else 64).
+    /// How many positions to generate after the prompt, or `auto`: blocks until the text ends (default: the paper's for a benchmark, what
+    /// a mini task needs for its prompts, 12 for the toy, else 64).
     #[cfg_attr(feature = "clap", arg(short = 'n', long, value_name = "N", allow_negative_numbers = true))]
-    pub length: Option<usize>,
+    pub length: Option<Length>,
     /// Decode blocks of N positions from left to right (default: no blocks).
     #[cfg_attr(feature = "clap", arg(long, value_name = "N"))]
     pub block: Option<usize>,
@@ -154,6 +155,17 @@ impl RunOptions {
             return bad("stop", "a text of one character or more", "an empty text".into());
         }
         Ok(())
+    }
+
+    /// The length where every canvas has one from the start, as in a score or a diagnostic: a number or none, but not `auto`.
+    pub fn fixed_length(&self) -> Result<Option<usize>> {
+        match self.length {
+            Some(Length::Auto) => {
+                let limit = "a number of positions, since canvases that are compared are of one size".into();
+                Err(Error::BadSetting { what: "length", limit, given: "`auto`".into() })
+            }
+            length => Ok(length.and_then(Length::fixed)),
+        }
     }
 
     /// Refuses a sampler that asks a companion where none is given, and a companion whom the sampler never asks.

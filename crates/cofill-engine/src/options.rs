@@ -4,7 +4,7 @@
 //! recipe, the fields of a plan and the fields of a result's header. A new option is a field here, and every door has it.
 
 use crate::length::Length;
-use cofill::{Error, Proposal, Result, SamplerSpec, Schedule, Style, TokenId};
+use cofill::{Canvas, Error, Guard, Proposal, Result, SamplerSpec, Schedule, Style, TokenId};
 use cofill_model::{Device, Dtype, LoadOptions};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -29,7 +29,10 @@ pub struct RunOptions {
     /// a mini task needs for its prompts, 12 for the toy, else 64).
     #[cfg_attr(feature = "clap", arg(short = 'n', long, value_name = "N", allow_negative_numbers = true))]
     pub length: Option<Length>,
-    /// Decode blocks of N positions from left to right (default: no blocks).
+    /// The most positions that `--length auto` grows to (default: 512, or what the model holds).
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N"))]
+    pub max_length: Option<usize>,
+    /// Decode blocks of N positions from left to right (default: no blocks; 32 with `--length auto`).
     #[cfg_attr(feature = "clap", arg(long, value_name = "N"))]
     pub block: Option<usize>,
     /// Whether the canvas begins with the tokenizer's beginning-of-text token, unless the prompt has it already. What holds without is
@@ -64,6 +67,9 @@ pub struct RunOptions {
     /// model for their order (dus, dream@origin, p2@random) keep it.
     #[cfg_attr(feature = "clap", arg(long))]
     pub confidence_eos_eot_inf: bool,
+    /// Propose end of text and end of turn last at the first N positions of an answer, so that it is not empty (default: 0).
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N"))]
+    pub min_tokens: Option<usize>,
     /// An autoregressive model beside the model, for samplers that ask one (apd): `tiny-causal`, or the folder of a Qwen2 or Qwen3 with the
     /// model's vocabulary.
     #[cfg_attr(feature = "clap", arg(long, value_name = "MODEL"))]
@@ -77,6 +83,10 @@ pub struct RunOptions {
     /// Cut the generated text at the first of these; may be given several times.
     #[cfg_attr(feature = "clap", arg(long, value_name = "TEXT", value_parser = clap::builder::NonEmptyStringValueParser::new()))]
     pub stop: Vec<String>,
+    /// Once an end is committed, everything behind it becomes that end without forwards. It changes how many there are, so only a server
+    /// wants it.
+    #[cfg_attr(feature = "clap", arg(skip))]
+    pub collapse: bool,
 }
 
 /// A model, a sampler, and how they are put together.
@@ -130,14 +140,22 @@ impl RunOptions {
     pub fn proposal(&self, ends: Ends) -> Proposal {
         let mut proposal = Proposal::sampled(self.temperature, self.seed);
         proposal.suppress = if self.logits_eos_inf { ends.of_text.into_iter().collect() } else { Vec::new() };
-        proposal.demote = match self.confidence_eos_eot_inf {
-            true => ends.of_text.into_iter().chain(ends.of_turn).collect(),
-            false => Vec::new(),
-        };
+        proposal.demote = if self.confidence_eos_eot_inf { ends.tokens() } else { Vec::new() };
         proposal.style = match (self.top_p, self.top_k) {
             (None, None) => Style::Clean,
             (top_p, top_k) => Style::Filtered { top_p, top_k },
         };
+        proposal
+    }
+
+    /// The same for a canvas, at whose beginning an answer may not want to end.
+    pub fn proposal_for(&self, canvas: &Canvas, ends: Ends) -> Proposal {
+        let mut proposal = self.proposal(ends);
+        let (tail, tokens) = (canvas.tail(), ends.tokens());
+        let span = tail..tail.saturating_add(self.min_tokens.unwrap_or(0)).min(canvas.tokens().len());
+        if !span.is_empty() && !tokens.is_empty() {
+            proposal.guard = Some(Guard { tokens, span });
+        }
         proposal
     }
 
@@ -151,14 +169,26 @@ impl RunOptions {
         if !(self.cfg.is_finite() && self.cfg >= 0.0) {
             return bad("cfg", "a finite number, 0 or more", self.cfg.to_string());
         }
+        match self.max_length {
+            Some(0) => return bad("max_length", "1 or more", "0".into()),
+            Some(most) if self.length != Some(Length::Auto) => {
+                return bad("max_length", "left out, unless the length is `auto`", most.to_string());
+            }
+            _ => {}
+        }
         if self.stop.iter().any(String::is_empty) {
             return bad("stop", "a text of one character or more", "an empty text".into());
         }
         Ok(())
     }
 
-    /// The length where every canvas has one from the start, as in a score or a diagnostic: a number or none, but not `auto`.
+    /// The length where every canvas has one from the start, as in a score or a diagnostic: a number or none, but not `auto`. Nor may an end
+    /// of text be worth forwards there.
     pub fn fixed_length(&self) -> Result<Option<usize>> {
+        if self.collapse {
+            let limit = "left out, since it changes how many forwards an answer takes".into();
+            return Err(Error::BadSetting { what: "collapse", limit, given: "true".into() });
+        }
         match self.length {
             Some(Length::Auto) => {
                 let limit = "a number of positions, since canvases that are compared are of one size".into();
@@ -207,6 +237,13 @@ pub struct Ends {
     pub of_text: Option<TokenId>,
     /// End of a turn in a chat.
     pub of_turn: Option<TokenId>,
+}
+
+impl Ends {
+    /// Those there are.
+    pub fn tokens(self) -> Vec<TokenId> {
+        self.of_text.into_iter().chain(self.of_turn).collect()
+    }
 }
 
 #[cfg(test)]

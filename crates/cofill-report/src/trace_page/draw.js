@@ -62,6 +62,7 @@ function paint(position) {
   line.classList.toggle("ends", lines > 0);
   if (lines) line.style.setProperty("--lines", Math.min(lines, 3));
   if (commit) cell.style.setProperty("--c", commit.confidence ?? 0);
+  if (replay.born[position]) cell.hidden = line.hidden = kind === "unborn"; // the canvas grows
   if (late) {
     cell.tabIndex = 0;
     cell.setAttribute("role", "button");
@@ -129,6 +130,8 @@ function detail() {
     notes.push(`${count(step.candidates, "candidate")} of ${count(step.n_masked, "mask")}; ${count(step.forwards, "forward")}${companion}.`);
   }
   if (step?.forced) notes.push("Forced: nobody was admissible, and the best was committed anyway.");
+  if (step?.appended) notes.push(`The canvas grew by ${count(step.appended, "position")} before this step: the text had no end.`);
+  if (step?.collapsed) notes.push(`The text ends at ${step.collapsed.by}: ${count(step.collapsed.positions.length, "mask")} behind it needed no forward.`);
   if (step?.remasked?.length) notes.push(`Masked again: ${list(step.remasked.map(String))}.`);
   if (frame === last && !replay.ended) notes.push("The trace ends here: the run was interrupted.");
   else if (frame === last && replay.left[last] > 0) notes.push(`The run ended here, with ${count(replay.left[last], "mask")} left.`);
@@ -150,7 +153,7 @@ function detail() {
 }
 
 function status() {
-  const filled = replay.left[0] - replay.left[frame];
+  const filled = replay.filled[frame];
   const facts = {
     at: frame === 0 ? "start" : `step ${replay.steps[frame - 1].step}`,
     done: `${frame} of ${last} done`,
@@ -179,7 +182,7 @@ function drawStrip() {
   const line = (name, k, y1, y2) => element("line", { class: name, x1: along(k), x2: along(k), y1, y2, "stroke-width": width });
   const bars = replay.steps.map((step, i) => line("bar", i + 1, 26, 26 - (24 * step.commits.length) / most));
   const late = replay.steps.flatMap((_, i) => (replay.deferred(i + 1) ? [line("late", i + 1, 28, 32)] : []));
-  const points = replay.left.map((left, k) => `${along(k)},${26 - (24 * left) / Math.max(replay.left[0], 1)}`);
+  const points = replay.left.map((left, k) => `${along(k)},${26 - (24 * left) / Math.max(...replay.left, 1)}`);
   const head = element("line", { class: "head", id: "playhead", y1: 0, y2: 32 });
   strip.replaceChildren(...bars, ...late, element("polyline", { class: "left", points: points.join(" ") }), head);
   movePlayhead();

@@ -33,30 +33,52 @@ const count = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
 
 class Replay {
   constructor({ header, steps, end }) {
-    const { tokens, mask_id, pieces, block } = header;
-    const named = pieces?.length === tokens.length;
+    const { mask_id, pieces, block } = header;
+    const named = pieces?.length === header.tokens.length;
+    // A canvas that grows is drawn as long as it becomes; `born` is the frame in which a position is there.
+    const born = header.tokens.map(() => 0);
+    const grow = (n, frame) => {
+      for (let i = 0; i < (n ?? 0); i += 1) born.push(frame);
+    };
+    steps.forEach((step, at) => grow(step.appended, at + 1));
+    grow(end?.appended, steps.length);
+    const tokens = born.map((_, position) => header.tokens[position] ?? mask_id);
+    this.born = born;
     this.length = tokens.length;
     this.steps = steps;
     this.ended = Boolean(end);
     this.masked = tokens.map((token) => token === mask_id);
-    this.given = tokens.map((token, position) => (named ? pieces[position] : String(token)));
+    this.given = tokens.map((token, position) => (named ? (pieces[position] ?? "[MASK]") : String(token)));
     this.events = tokens.map(() => []); // of each position: { step, commit, piece }, or { step } when it was masked again
-    this.nfe = [0]; // after k steps
-    this.left = [this.masked.filter(Boolean).length];
+    this.nfe = [header.probes ?? 0]; // after k steps
+    this.left = [this.masked.filter((masked, position) => masked && born[position] === 0).length];
+    this.filled = [0];
     steps.forEach((step, at) => {
       const spelled = step.pieces?.length === step.commits.length;
-      let left = this.left[at];
+      let left = this.left[at] + (step.appended ?? 0);
+      let filled = this.filled[at];
       step.commits.forEach((commit, i) => {
         const piece = spelled ? step.pieces[i] : String(commit.token);
         this.events[commit.position]?.push({ step: at, commit, piece });
         left -= 1;
+        filled += 1;
       });
       for (const position of step.remasked ?? []) {
         this.events[position]?.push({ step: at });
         left += 1;
+        filled -= 1;
+      }
+      // Behind an end there is nothing but it: these have its piece, and no numbers of their own.
+      const ended = step.collapsed;
+      const piece = ended && (this.events[ended.by]?.findLast((event) => event.commit)?.piece ?? String(ended.token));
+      for (const position of ended?.positions ?? []) {
+        this.events[position]?.push({ step: at, commit: { position, token: ended.token }, piece, by: ended.by });
+        left -= 1;
+        filled += 1;
       }
       this.nfe.push(this.nfe[at] + step.forwards);
       this.left.push(left);
+      this.filled.push(filled);
     });
     const text = this.given.filter((_, position) => !this.masked[position]);
     const all = text.concat(this.events.flat().map((event) => event.piece ?? ""));
@@ -73,8 +95,10 @@ class Replay {
     while (i >= 0 && events[i].step >= k) i -= 1;
     const last = events[i];
     if (last?.commit) {
-      return { kind: last.step === k - 1 ? "new" : "done", text: last.piece, commit: last.commit, step: last.step };
+      const { piece: text, commit, step, by } = last;
+      return { kind: step === k - 1 ? "new" : "done", text, commit, step, by };
     }
+    if (this.born[position] > k) return { kind: "unborn", reserve: " " };
     if (!this.masked[position]) return { kind: "given", text: this.given[position] };
     const next = events.slice(i + 1).find((event) => event.commit);
     const reserve = next?.piece ?? events.findLast((event) => event.commit)?.piece ?? " ";
@@ -121,13 +145,15 @@ class Replay {
 
   // One position in frame k, in sentences.
   about(position, k) {
-    const { kind, text, commit, step, next } = this.at(position, k);
+    const { kind, text, commit, step, by, next } = this.at(position, k);
+    if (kind === "unborn") return [`Position ${position} is not there yet: the canvas grows in step ${this.born[position] - 1}.`];
     if (kind === "given") return [`Position ${position} “${visible(text)}” was given.`];
     if (!commit) {
       const again = kind === "back" ? ", masked again in this step" : "";
       const later = next ? [`Committed in step ${next.step} as “${visible(next.piece)}”.`] : ["Never committed after that."];
       return [`Position ${position} is masked${again}.`, ...later];
     }
+    if (by !== undefined) return [`Position ${position} “${visible(text)}”: the text ends at ${by}, and so does everything behind it.`];
     const { confidence, entropy, score, utility } = commit;
     const said = [
       `Position ${position} “${visible(text)}”, token ${commit.token}, committed in step ${step}.`,
@@ -143,6 +169,8 @@ class Replay {
     const step = this.steps[k - 1];
     const more = [];
     if (step.forced) more.push("forced");
+    if (step.appended) more.push(`${count(step.appended, "position")} more`);
+    if (step.collapsed) more.push(`${step.collapsed.positions.length} ended`);
     if (step.remasked?.length) more.push(`${step.remasked.length} masked again`);
     if (this.deferred(k)) more.push(`${step.deferred.position} deferred`);
     return `Step ${step.step}: ${count(step.commits.length, "commit")}${more.map((m) => `, ${m}`).join("")}; ${count(this.left[k], "mask")} left.`;

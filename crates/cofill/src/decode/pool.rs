@@ -40,6 +40,11 @@ impl Pool {
         ticket
     }
 
+    /// Puts a decode back that was taken out when it had ended, and goes on under its name.
+    pub fn resume(&mut self, ticket: Ticket, decode: Decode) {
+        self.live.push((ticket, decode.with_sequence(ticket.0)));
+    }
+
     /// How many decodes are in the pool.
     pub fn len(&self) -> usize {
         self.live.len()

@@ -136,6 +136,7 @@ fn refuse(options: &RunOptions) -> Done<()> {
         ("--block", options.block.is_some()),
         ("--max-nfe", options.max_nfe.is_some()),
         ("--stop", !options.stop.is_empty()),
+        ("--min-tokens", options.min_tokens.is_some()),
         ("--companion", options.companion.is_some()),
     ];
     match given.iter().find(|(_, given)| *given) {

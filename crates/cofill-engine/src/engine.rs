@@ -71,10 +71,38 @@ impl Denoiser for AnyLengthToy {
 struct Open {
     checkpoint: Checkpoint,
     model: Model,
-    text: Result<Text, cofill_model::Error>,
+    text: Result<Arc<Text>, cofill_model::Error>,
     defaults: GenerationDefaults,
     /// The model beside it, as it was named.
     companion: Option<String>,
+}
+
+/// The text of a model's tokens, without the model: cheap to copy, and any number of threads may ask at once.
+#[derive(Debug, Clone)]
+pub struct Reader {
+    text: Option<Arc<Text>>,
+    toy: bool,
+    mask_id: TokenId,
+}
+
+impl Reader {
+    /// The text of a token, as [`Engine::piece`] has it.
+    pub fn piece(&self, token: TokenId) -> String {
+        match &self.text {
+            _ if token == self.mask_id => "[MASK]".into(),
+            _ if self.toy => Toy::piece(token).into(),
+            Some(text) => text.tokenizer.piece(token),
+            None => format!("<{token}>"),
+        }
+    }
+
+    /// The text of a sequence, as [`Engine::text`] has it.
+    pub fn text(&self, tokens: &[TokenId], specials: Specials) -> Result<String> {
+        match &self.text {
+            Some(text) => Ok(text.tokenizer.decode(tokens, specials == Specials::Hidden)?),
+            None => Ok(tokens.iter().map(|&token| self.piece(token)).collect::<Vec<_>>().join(" ")),
+        }
+    }
 }
 
 /// What a benchmark must know of a checkpoint, short of its weights.
@@ -235,7 +263,7 @@ impl Engine {
         match &mut self.kind {
             Kind::Toy(_) => Err(Error::NotACheckpoint { name: self.name.clone() }),
             Kind::Checkpoint(open) => match &open.text {
-                Ok(text) => Ok((&mut open.model, text)),
+                Ok(text) => Ok((&mut open.model, text.as_ref())),
                 Err(error) => Err(Error::NoTokenizer { problem: error.to_string() }),
             },
         }
@@ -379,6 +407,12 @@ impl Engine {
         }
     }
 
+    /// What reads its tokens where the engine is not: beside the thread that computes.
+    pub fn reader(&self) -> Reader {
+        let text = self.open_checkpoint().and_then(|open| open.text.as_ref().ok()).cloned();
+        Reader { text, toy: matches!(self.kind, Kind::Toy(_)), mask_id: self.mask_id() }
+    }
+
     fn open_checkpoint(&self) -> Option<&Open> {
         match &self.kind {
             Kind::Toy(_) => None,
@@ -392,7 +426,7 @@ impl Open {
         let model = Model::of(&checkpoint, options.load())?;
         let eos_id = model.config().eos_id;
         let text = checkpoint.tokenizer();
-        let text = text.map(|tokenizer| Text { eos: tokenizer.piece(eos_id), tokenizer, chat: checkpoint.chat() });
+        let text = text.map(|tokenizer| Arc::new(Text { eos: tokenizer.piece(eos_id), tokenizer, chat: checkpoint.chat() }));
         let defaults = checkpoint.generation_defaults()?;
         Ok(Open { checkpoint, model, text, defaults, companion: None })
     }

@@ -4,7 +4,8 @@
 //! recipe, the fields of a plan and the fields of a result's header. A new option is a field here, and every door has it.
 
 use crate::Schema;
-use cofill::{Error, Proposal, Result, SamplerSpec, Schedule, Style, TokenId};
+use crate::length::Length;
+use cofill::{Canvas, Error, Guard, Proposal, Result, SamplerSpec, Schedule, Style, TokenId};
 use cofill_model::{Device, Dtype, LoadOptions};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -25,11 +26,14 @@ pub struct RunOptions {
     /// What computes: cpu, cuda or metal; the latter need a build with the feature of that name.
     #[cfg_attr(feature = "clap", arg(long, value_name = "NAME", default_value_t = Device::Cpu))]
     pub device: Device,
-    /// How many positions to generate after the prompt (default: the paper's for a benchmark, what a mini task needs for its prompts, 12
-    /// for the toy, else 64).
+    /// How many positions to generate after the prompt, or `auto`: blocks until the text ends (default: the paper's for a benchmark, what
+    /// a mini task needs for its prompts, 12 for the toy, else 64).
     #[cfg_attr(feature = "clap", arg(short = 'n', long, value_name = "N", allow_negative_numbers = true))]
-    pub length: Option<usize>,
-    /// Decode blocks of N positions from left to right (default: no blocks).
+    pub length: Option<Length>,
+    /// The most positions that `--length auto` grows to (default: 512, or what the model holds).
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N"))]
+    pub max_length: Option<usize>,
+    /// Decode blocks of N positions from left to right (default: no blocks; 32 with `--length auto`).
     #[cfg_attr(feature = "clap", arg(long, value_name = "N"))]
     pub block: Option<usize>,
     /// Whether the canvas begins with the tokenizer's beginning-of-text token, unless the prompt has it already. What holds without is
@@ -64,6 +68,9 @@ pub struct RunOptions {
     /// model for their order (dus, dream@origin, p2@random) keep it.
     #[cfg_attr(feature = "clap", arg(long))]
     pub confidence_eos_eot_inf: bool,
+    /// Propose end of text and end of turn last at the first N positions of an answer, so that it is not empty (default: 0).
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N"))]
+    pub min_tokens: Option<usize>,
     /// An autoregressive model beside the model, for samplers that ask one (apd): `tiny-causal`, or the folder of a Qwen2 or Qwen3 with the
     /// model's vocabulary.
     #[cfg_attr(feature = "clap", arg(long, value_name = "MODEL"))]
@@ -86,6 +93,10 @@ pub struct RunOptions {
     /// The text must be one of these; given several times.
     #[cfg_attr(feature = "clap", arg(long, value_name = "TEXT", help_heading = "Constraints", value_parser = clap::builder::NonEmptyStringValueParser::new()))]
     pub choice: Vec<String>,
+    /// Once an end is committed, everything behind it becomes that end without forwards. It changes how many there are, so only a server
+    /// wants it.
+    #[cfg_attr(feature = "clap", arg(skip))]
+    pub collapse: bool,
 }
 
 /// A model, a sampler, and how they are put together.
@@ -139,14 +150,22 @@ impl RunOptions {
     pub fn proposal(&self, ends: Ends) -> Proposal {
         let mut proposal = Proposal::sampled(self.temperature, self.seed);
         proposal.suppress = if self.logits_eos_inf { ends.of_text.into_iter().collect() } else { Vec::new() };
-        proposal.demote = match self.confidence_eos_eot_inf {
-            true => ends.of_text.into_iter().chain(ends.of_turn).collect(),
-            false => Vec::new(),
-        };
+        proposal.demote = if self.confidence_eos_eot_inf { ends.tokens() } else { Vec::new() };
         proposal.style = match (self.top_p, self.top_k) {
             (None, None) => Style::Clean,
             (top_p, top_k) => Style::Filtered { top_p, top_k },
         };
+        proposal
+    }
+
+    /// The same for a canvas, at whose beginning an answer may not want to end.
+    pub fn proposal_for(&self, canvas: &Canvas, ends: Ends) -> Proposal {
+        let mut proposal = self.proposal(ends);
+        let (tail, tokens) = (canvas.tail(), ends.tokens());
+        let span = tail..tail.saturating_add(self.min_tokens.unwrap_or(0)).min(canvas.tokens().len());
+        if !span.is_empty() && !tokens.is_empty() {
+            proposal.guard = Some(Guard { tokens, span });
+        }
         proposal
     }
 
@@ -159,6 +178,13 @@ impl RunOptions {
         }
         if !(self.cfg.is_finite() && self.cfg >= 0.0) {
             return bad("cfg", "a finite number, 0 or more", self.cfg.to_string());
+        }
+        match self.max_length {
+            Some(0) => return bad("max_length", "1 or more", "0".into()),
+            Some(most) if self.length != Some(Length::Auto) => {
+                return bad("max_length", "left out, unless the length is `auto`", most.to_string());
+            }
+            _ => {}
         }
         if self.stop.iter().any(String::is_empty) {
             return bad("stop", "a text of one character or more", "an empty text".into());
@@ -173,6 +199,22 @@ impl RunOptions {
             return bad("constraint", "one of schema, regex and choice", given.join(" and "));
         }
         Ok(())
+    }
+
+    /// The length where every canvas has one from the start, as in a score or a diagnostic: a number or none, but not `auto`. Nor may an end
+    /// of text be worth forwards there.
+    pub fn fixed_length(&self) -> Result<Option<usize>> {
+        if self.collapse {
+            let limit = "left out, since it changes how many forwards an answer takes".into();
+            return Err(Error::BadSetting { what: "collapse", limit, given: "true".into() });
+        }
+        match self.length {
+            Some(Length::Auto) => {
+                let limit = "a number of positions, since canvases that are compared are of one size".into();
+                Err(Error::BadSetting { what: "length", limit, given: "`auto`".into() })
+            }
+            length => Ok(length.and_then(Length::fixed)),
+        }
     }
 
     /// Refuses a sampler that asks a companion where none is given, and a companion whom the sampler never asks.
@@ -214,6 +256,13 @@ pub struct Ends {
     pub of_text: Option<TokenId>,
     /// End of a turn in a chat.
     pub of_turn: Option<TokenId>,
+}
+
+impl Ends {
+    /// Those there are.
+    pub fn tokens(self) -> Vec<TokenId> {
+        self.of_text.into_iter().chain(self.of_turn).collect()
+    }
 }
 
 #[cfg(test)]

@@ -171,7 +171,7 @@ impl Run<'_> {
     /// A decode whose noise is its question's own.
     fn decode(&self, doc: usize, canvas: Canvas) -> Result<Decode, Error> {
         let Settings { sampler, options, .. } = self.settings;
-        let mut proposal = options.proposal(self.ends);
+        let mut proposal = options.proposal_for(&canvas, self.ends);
         proposal.seed = seed_of(options.seed, doc);
         Ok(cofill_engine::begin(canvas, sampler, options, proposal)?)
     }

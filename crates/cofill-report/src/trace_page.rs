@@ -66,7 +66,8 @@ fn height(trace: &Trace) -> usize {
 /// What was run, as terms and values.
 fn meta(page: &mut String, trace: &Trace) {
     let header = &trace.header;
-    let filled: isize = trace.steps.iter().map(|step| step.commits.len() as isize - step.remasked.len() as isize).sum();
+    let of_step = |step: &cofill::Step| step.filled().count() as isize - step.remasked.len() as isize;
+    let filled: isize = trace.steps.iter().map(of_step).sum();
     let nfe = trace.nfe();
     let mut terms = vec![
         ("model", header.model.clone()),
@@ -77,6 +78,9 @@ fn meta(page: &mut String, trace: &Trace) {
         ("tokens", format!("{filled} in {}", count(trace.steps.len(), "step"))),
         ("NFE", nfe.to_string()),
     ];
+    if header.probes > 0 {
+        terms.push(("of them to find gaps", header.probes.to_string()));
+    }
     if nfe > 0 {
         terms.push(("tokens per forward", format!("{:.2}", filled as f64 / nfe as f64)));
     }
@@ -102,6 +106,7 @@ fn end(trace: &Trace) -> String {
     let masks = pieces.iter_mut().zip(&header.tokens).filter(|(_, token)| **token == header.mask_id);
     masks.for_each(|(piece, _)| mask(piece));
     for step in &trace.steps {
+        pieces.resize(pieces.len() + step.appended, "_".into());
         let named = step.pieces.len() == step.commits.len();
         for (i, commit) in step.commits.iter().enumerate() {
             if let Some(piece) = pieces.get_mut(commit.position) {
@@ -111,7 +116,14 @@ fn end(trace: &Trace) -> String {
         for &position in &step.remasked {
             pieces.get_mut(position).into_iter().for_each(mask);
         }
+        if let Some(collapse) = &step.collapsed {
+            let end = pieces.get(collapse.by).cloned().unwrap_or_default();
+            for &position in &collapse.positions {
+                pieces.get_mut(position).into_iter().for_each(|piece| piece.clone_from(&end));
+            }
+        }
     }
+    pieces.resize(pieces.len() + trace.end.as_ref().map_or(0, |end| end.appended), "_".into());
     // Words and ids need a gap; pieces bring their own spaces.
     let spaced = |piece: &String| piece.starts_with(char::is_whitespace) || piece.ends_with(char::is_whitespace);
     pieces.join(if pieces.iter().any(spaced) { "" } else { " " })

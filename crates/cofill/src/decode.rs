@@ -16,7 +16,7 @@ pub use schedule::Schedule;
 pub use snapshot::Snapshot;
 
 use crate::sampler::{Pick, Revision};
-use crate::trace::{Commit, Deferred, Step};
+use crate::trace::{Collapse, Commit, Deferred, Step};
 use crate::{
     Attention, Block, Denoiser, Error, Job, Needs, Policy, Prediction, Proposal, Query, Result, RowStats, Rows, Scope,
     Slot, StepView, Verdict, ask,
@@ -38,6 +38,9 @@ pub struct Decode {
     /// The most forwards the sampler said it would take.
     budget: usize,
     cap: Option<usize>,
+    collapse: Vec<TokenId>, // behind one of these there is nothing but it
+    spent: usize,           // forwards before the first
+    appended: usize,        // masks that were added since the last step
 
     nfe: usize,
     step: usize,
@@ -86,6 +89,9 @@ pub struct DecodeBuilder {
     schedule: Schedule,
     proposal: Proposal,
     cap: Option<usize>,
+    collapse: Vec<TokenId>,
+    spent: usize,
+    first_step: usize,
 }
 
 impl DecodeBuilder {
@@ -107,9 +113,22 @@ impl DecodeBuilder {
         self
     }
 
+    /// Tokens behind which there is nothing but they: once one is committed behind everything that was given, all masks behind it become it,
+    /// without a forward. The default is none. Samplers that take commits back are left alone.
+    pub fn collapse(mut self, ends: Vec<TokenId>) -> DecodeBuilder {
+        self.collapse = ends;
+        self
+    }
+
+    /// Forwards that this sequence has cost already: they count, and the cap holds for them, too.
+    pub fn spent(mut self, nfe: usize) -> DecodeBuilder {
+        self.spent = nfe;
+        self
+    }
+
     /// Checks the settings and shows the job to the sampler, once.
     pub fn begin(self) -> Result<Decode> {
-        let DecodeBuilder { canvas, mut policy, schedule, proposal, cap } = self;
+        let DecodeBuilder { canvas, mut policy, schedule, proposal, cap, mut collapse, spent, first_step } = self;
         schedule.check()?;
         proposal.check()?;
         let job = Job {
@@ -118,7 +137,11 @@ impl DecodeBuilder {
             window: canvas.window(),
             blocks: schedule.blocks(&canvas),
             seed: proposal.seed,
+            first_step,
         };
+        if matches!(policy, Policy::Remasks(_)) {
+            collapse.clear(); // what is taken back was not the end
+        }
         let (needs, budget) = (policy.needs(), policy.begin(&job)?);
         let mut decode = Decode {
             canvas,
@@ -130,7 +153,10 @@ impl DecodeBuilder {
             sequence: 0,
             budget,
             cap,
-            nfe: 0,
+            collapse,
+            spent,
+            appended: 0,
+            nfe: spent,
             step: 0,
             block: Block { index: 0, step: 0, start: 0, end: 0 },
             candidates: Vec::new(),
@@ -158,7 +184,30 @@ impl Decode {
 
     /// A decode of `canvas` that is still to be told how.
     pub fn builder(canvas: Canvas, policy: Policy) -> DecodeBuilder {
-        DecodeBuilder { canvas, policy, schedule: Schedule::Full, proposal: Proposal::greedy(), cap: None }
+        DecodeBuilder {
+            canvas,
+            policy,
+            schedule: Schedule::Full,
+            proposal: Proposal::greedy(),
+            cap: None,
+            collapse: Vec::new(),
+            spent: 0,
+            first_step: 0,
+        }
+    }
+
+    /// Goes on with `n` more masks behind a canvas that is full, and with a sampler built afresh. Forwards and steps are counted on, so that
+    /// the cap holds for all of it and no noise repeats; what was filled stays.
+    pub fn grow(self, n: usize, policy: Policy) -> Result<Decode> {
+        let Decode { mut canvas, schedule, proposal, cap, collapse, nfe, companion_nfe, sequence, .. } = self;
+        if canvas.n_masked() > 0 {
+            return Err(contract("caller", format!("the canvas grows while it has {} masks left", canvas.n_masked())));
+        }
+        canvas.append(n);
+        let first_step = self.job.first_step + self.step;
+        let next =
+            DecodeBuilder { canvas, policy, schedule, proposal, cap, collapse, spent: nfe, first_step }.begin()?;
+        Ok(Decode { companion_nfe, sequence, appended: self.appended + n, ..next })
     }
 
     /// Names the sequence in its queries, so that a denoiser may keep a cache for it.
@@ -186,7 +235,7 @@ impl Decode {
         match self.needs.scope {
             Scope::Candidates => self.rows.extend_from_slice(&self.candidates),
             Scope::Masked => self.rows.extend(self.canvas.masked()),
-            Scope::Free => self.rows.extend_from_slice(self.canvas.free()),
+            Scope::Free => self.rows.extend_from_slice(self.canvas.open()),
             Scope::Canvas => self.rows.extend(0..self.job.length),
         }
     }
@@ -207,7 +256,7 @@ impl Decode {
             distributions: self.needs.distributions,
             companion: self.companion,
             proposal: &self.proposal,
-            step: self.step,
+            step: self.steps(),
         })
     }
 
@@ -217,7 +266,7 @@ impl Decode {
         if self.query().is_none() {
             return Err(Error::NothingAsked);
         }
-        if self.nfe >= self.budget {
+        if self.nfe - self.spent >= self.budget {
             return Err(Error::Stalled { masks: self.canvas.n_masked(), nfe: self.nfe });
         }
         let verdict = self.show(prediction)?;
@@ -318,15 +367,18 @@ impl Decode {
         for &position in remask {
             canvas.remask(position)?;
         }
+        let collapsed = self.end_text(&mut canvas)?;
         self.canvas = canvas;
         Ok(Step {
-            step: self.step,
+            step: self.steps(),
+            appended: std::mem::take(&mut self.appended),
             forwards: 1 + self.reveals,
             companion: self.consults,
             n_masked,
             candidates: self.candidates.len(),
             commits: picks.iter().map(commit).collect(),
             remasked: remask.clone(),
+            collapsed,
             pieces: Vec::new(),
             forced: picks.forced,
             deferred: picks.deferral.map(|d| Deferred {
@@ -339,6 +391,20 @@ impl Decode {
                 waits: !picks.contains(d.deferred),
             }),
         })
+    }
+
+    /// Fills what is masked behind the first end that this step commits behind everything that was given.
+    fn end_text(&self, canvas: &mut Canvas) -> Result<Option<Collapse>> {
+        if self.collapse.is_empty() {
+            return Ok(None);
+        }
+        let tail = canvas.tail();
+        let ends =
+            self.revision.picks.iter().filter(|pick| pick.position >= tail && self.collapse.contains(&pick.token));
+        let Some((by, token)) = ends.map(|pick| (pick.position, pick.token)).min() else { return Ok(None) };
+        let positions: Vec<usize> = canvas.masked().filter(|&position| position > by).collect();
+        positions.iter().try_for_each(|&position| canvas.commit(position, token))?;
+        Ok((!positions.is_empty()).then_some(Collapse { by, token, positions }))
     }
 
     /// Whether the decode has ended, and why.
@@ -376,7 +442,12 @@ impl Decode {
 
     /// Steps completed so far: as many as forwards, unless the sampler looks ahead.
     pub fn steps(&self) -> usize {
-        self.step
+        self.job.first_step + self.step
+    }
+
+    /// Masks that were added since the last step: 0, unless the canvas has just grown.
+    pub fn appended(&self) -> usize {
+        self.appended
     }
 }
 

@@ -10,5 +10,5 @@ mod view;
 pub use classes::{ClassStats, ClassTable, TokenClasses};
 pub use denoiser::{Attention, Denoiser, Distributions, HeadAttention, Needs, Prediction, Query, Scope, ask};
 pub use layers::Layers;
-pub use propose::{Proposal, Row, RowStats, Style};
+pub use propose::{Guard, Proposal, Row, RowStats, Style};
 pub use view::{Block, Job, Rows, Slot, StepView};

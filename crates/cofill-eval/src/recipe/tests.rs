@@ -21,7 +21,7 @@ fn a_recipe_is_a_product_in_order() {
             point.model,
             point.task,
             point.sampler,
-            point.run.length.unwrap(),
+            point.run.fixed_length().unwrap().unwrap(),
             point.questions.limit.unwrap()
         )
     };
@@ -55,7 +55,7 @@ fn every_option_of_a_run_is_a_key() {
     let run = &parse(&with(keys)).unwrap().points[0].run;
     assert_eq!((run.top_p, run.top_k, run.cfg, run.max_nfe), (Some(0.9), Some(5), 0.5, Some(3)));
     assert!(run.logits_eos_inf && run.confidence_eos_eot_inf && run.attention_of_source && run.chat);
-    assert_eq!((run.bos, run.stop.as_slice(), run.length), (Some(true), ["x".to_owned()].as_slice(), Some(24)));
+    assert_eq!((run.bos, run.stop.as_slice(), run.length), (Some(true), ["x".to_owned()].as_slice(), Some(24.into())));
     assert_eq!(run.companion.as_deref(), Some("a causal model"));
     // One text obeys one constraint, so these are written apart.
     let constraints = ["schema = '{\"b\": 1, \"a\": 2}'", "regex = 'a+'", "choice = ['a', 'b']"];

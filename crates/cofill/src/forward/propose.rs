@@ -9,6 +9,7 @@
 use super::online::Online;
 use crate::noise::{Purpose, Uniforms};
 use crate::{Error, Result, TokenId};
+use std::ops::Range;
 
 /// What a forward pass says about one position.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -62,6 +63,17 @@ pub struct Proposal {
     /// grows accordingly (LLaDA's `confidence_eos_eot_inf`). What has no confidence goes last, whatever a
     /// sampler ranks by; only those that ask no model for their order (`dus`, `dream@origin`, `p2@random`) keep it.
     pub demote: Vec<TokenId>,
+    /// The same at some positions only.
+    pub guard: Option<Guard>,
+}
+
+/// Where some ids may be proposed but count for nothing: ends of text at the beginning of an answer, so that they come last there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Guard {
+    /// The ids.
+    pub tokens: Vec<TokenId>,
+    /// The positions.
+    pub span: Range<usize>,
 }
 
 /// Which distribution the statistics describe.
@@ -108,6 +120,12 @@ impl Proposal {
         self
     }
 
+    /// Ids that may be proposed, without any confidence, at some positions.
+    pub fn guard(mut self, guard: Guard) -> Proposal {
+        self.guard = Some(guard);
+        self
+    }
+
     /// Refuses what cannot be computed with.
     pub fn check(&self) -> Result<()> {
         let bad = |what, limit: &str, given: String| Err(Error::BadSetting { what, limit: String::from(limit), given });
@@ -140,6 +158,10 @@ impl Proposal {
             proposal: self,
             mask_id,
             position,
+            guarded: match &self.guard {
+                Some(guard) if guard.span.contains(&position) => &guard.tokens,
+                _ => &[],
+            },
             noise: noise.then(|| Uniforms::new(self.seed, Purpose::Token, step, position)),
             seen: 0,
             whole: Vec::new(),
@@ -169,6 +191,7 @@ pub struct Row<'a> {
     proposal: &'a Proposal,
     mask_id: TokenId,
     position: usize,
+    guarded: &'a [TokenId], // demoted here, whatever is elsewhere
     noise: Option<Uniforms>,
     seen: usize,
     whole: Vec<f64>, // only filters need the whole row
@@ -184,7 +207,8 @@ impl Row<'_> {
     /// The logits of the next token ids.
     pub fn push(&mut self, logits: &[f32]) -> Result<()> {
         let Proposal { style, suppress, demote, .. } = self.proposal;
-        let plain = *style == Style::Clean && self.noise.is_none() && suppress.is_empty() && demote.is_empty();
+        let all_count = demote.is_empty() && self.guarded.is_empty();
+        let plain = *style == Style::Clean && self.noise.is_none() && suppress.is_empty() && all_count;
         // The common case, for which a tile is a few vectorised passes. Whatever is not finite is found and named below.
         if plain && logits.iter().fold(true, |fine, &l| fine & (l < f32::INFINITY)) {
             self.stats.see_all(self.seen as TokenId, logits, self.mask_id);
@@ -214,7 +238,7 @@ impl Row<'_> {
     fn see(&mut self, token: TokenId, logit: f64) {
         let noise = self.noise.as_mut().map_or(0.0, |noise| self.proposal.noise_scale() * noise.gumbel());
         let key = if token == self.mask_id { f64::NEG_INFINITY } else { logit + noise };
-        let counts = !self.proposal.demote.contains(&token);
+        let counts = !self.proposal.demote.contains(&token) && !self.guarded.contains(&token);
         self.stats.see(token, key, if counts { logit } else { f64::NEG_INFINITY });
     }
 
@@ -437,6 +461,19 @@ mod tests {
         let suppress = Proposal { suppress: vec![0], ..Proposal::greedy() };
         assert_eq!(propose(&suppress, &rows[0]).token, 1);
         near(propose(&suppress, &rows[0]).confidence, 0.6652);
+    }
+
+    #[test]
+    fn a_guard_demotes_at_its_positions_alone() {
+        let row = [2.0, 1.0, 0.0, -1.0]; // as above: EOS is likeliest
+        let proposal = Proposal::greedy().guard(Guard { tokens: vec![0, 3], span: 4..6 });
+        for position in 0..9 {
+            let said = proposal.propose(&row, NO_MASK, 0, position).unwrap();
+            let inside = (4..6).contains(&position);
+            let like = if inside { Proposal::greedy().demote(vec![0, 3]) } else { Proposal::greedy() };
+            assert_eq!(said, like.propose(&row, NO_MASK, 0, position).unwrap(), "{position}");
+            assert_eq!(said.confidence == 0.0, inside, "{position}");
+        }
     }
 
     #[test]

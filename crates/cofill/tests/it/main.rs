@@ -25,6 +25,9 @@ mod spec;
 // Samplers that were added to a registry, and forms of samplers that nobody has added.
 mod registry;
 
+// Canvases that grow, and texts that end before their canvas does.
+mod growth;
+
 // Traces: the round trip, what is refused at which line, and why two decodes part.
 mod trace;
 

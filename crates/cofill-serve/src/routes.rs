@@ -1,0 +1,4 @@
+//! One function per route.
+
+pub mod complete;
+pub mod info;

@@ -7,7 +7,7 @@ import { test } from "node:test";
 const source = readFileSync(new URL("state.js", import.meta.url), "utf8");
 const { Replay, visible, number, list } = new Function(`${source}; return { Replay, visible, number, list };`)();
 const cases = JSON.parse(readFileSync(process.env.TRACES, "utf8"));
-const [adas, p2, hostile, veto] = cases.map(({ trace }) => new Replay(trace));
+const [adas, p2, hostile, veto, grown, ended] = cases.map(({ trace }) => new Replay(trace));
 const positions = (replay) => Array.from({ length: replay.length }, (_, position) => position);
 
 test("the last frame is the end of the decode", () => {
@@ -27,6 +27,27 @@ test("masks left and forwards are those of the steps", () => {
     }
     assert.equal(replay.nfe.at(-1), replay.steps.reduce((sum, step) => sum + step.forwards, 0));
   }
+});
+
+test("a canvas that grows has its positions when they are there", () => {
+  const at = grown.steps.findIndex((step) => step.appended);
+  const there = (k) => positions(grown).filter((position) => grown.at(position, k).kind !== "unborn").length;
+  assert.equal(there(at + 1) - there(at), 20);
+  assert.equal(there(0), grown.length - grown.steps.reduce((sum, step) => sum + (step.appended ?? 0), 0));
+  for (let k = 0; k <= grown.steps.length; k += 1) {
+    const masks = positions(grown).filter((position) => ["mask", "back"].includes(grown.at(position, k).kind));
+    assert.equal(masks.length, grown.left[k]);
+  }
+  assert.equal(grown.filled.at(-1), grown.masked.filter(Boolean).length);
+  assert.match(grown.about(grown.length - 1, 0)[0], /is not there yet/);
+  assert.match(grown.summary(at + 1), /20 positions more/);
+});
+
+test("what an end of text ended says so, and has no numbers", () => {
+  assert.equal(ended.at(3, 1).text, ended.at(2, 1).text);
+  assert.match(ended.about(4, 1)[0], /the text ends at 2/);
+  assert.match(ended.summary(1), /2 ended; 2 masks left/);
+  assert.deepEqual([ended.left, ended.filled.at(-1)], [[6, 2, 0], 6]);
 });
 
 test("a frame marks what its step did, and nothing else", () => {

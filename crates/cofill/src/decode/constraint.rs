@@ -24,6 +24,20 @@ pub struct ConstraintView<'a> {
     pub step: usize,
 }
 
+impl<'a> ConstraintView<'a> {
+    /// What a forward says of a canvas, for whoever runs a constraint without a decode.
+    pub fn new(
+        tokens: &'a [TokenId],
+        mask_id: TokenId,
+        rows: &'a [usize],
+        classes: &'a ClassTable,
+        proposal: &'a Proposal,
+        step: usize,
+    ) -> ConstraintView<'a> {
+        ConstraintView { tokens, mask_id, rows, classes, proposal, step }
+    }
+}
+
 /// A language that the text must belong to.
 pub trait Constraint: Send + Debug {
     /// The tokens it cannot tell apart; the model is asked for their statistics.

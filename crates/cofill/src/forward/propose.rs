@@ -156,6 +156,12 @@ impl Proposal {
         (0..vocab).map(|_| uniforms.gumbel()).collect()
     }
 
+    /// Uniform numbers in (0, 1) for whoever draws the texts of a language at a position ([`Constraint`](crate::Constraint)); no other draw shares them.
+    pub fn uniforms(&self, step: usize, position: usize) -> impl Iterator<Item = f64> + use<> {
+        let mut uniforms = Uniforms::new(self.seed, Purpose::Language, step, position);
+        std::iter::repeat_with(move || uniforms.uniform())
+    }
+
     /// How strong the Gumbel noise is. Under `Filtered` the logits are tempered already, so their noise has scale 1.
     fn noise_scale(&self) -> f64 {
         match self.style {

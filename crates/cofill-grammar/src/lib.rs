@@ -1,0 +1,16 @@
+//! Texts that are valid by construction.
+
+mod automaton;
+mod dfa;
+mod error;
+mod fillings;
+mod grammar;
+mod language;
+mod minimise;
+mod nfa;
+mod regex;
+
+pub use automaton::{TokenAutomaton, Vocabulary};
+pub use error::{Error, Result};
+pub use grammar::Grammar;
+pub use language::Language;

@@ -1,0 +1,10 @@
+//! Each module says what belongs there.
+
+/// Every number against an enumeration of all fillings.
+mod brute_force;
+/// Errors: one test for each variant.
+mod errors;
+/// Languages of texts: expressions, choices.
+mod languages;
+/// What the other modules share.
+mod support;

@@ -8,7 +8,7 @@ use crate::question::{Judged, Question};
 use crate::reading::Reading;
 use crate::{Engine, Result};
 use cofill::trace::{Header, VERSION};
-use cofill::{Canvas, Decode, Denoiser, Pool, Prediction, Query, SamplerSpec, Step, Ticket, TokenId};
+use cofill::{Canvas, Constraint, Decode, Denoiser, Pool, Prediction, Query, SamplerSpec, Step, Ticket, TokenId};
 use serde::Serialize;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -103,16 +103,18 @@ impl Generation {
     }
 }
 
-/// The decode of a canvas by a sampler, as options want it.
+/// The decode of a canvas by a sampler, as options want it, in a language or in none.
 pub fn begin(
     canvas: Canvas,
     sampler: &SamplerSpec,
     options: &RunOptions,
     proposal: cofill::Proposal,
+    constraint: Option<Box<dyn Constraint>>,
 ) -> cofill::Result<Decode> {
     options.check_companion(sampler)?;
     Decode::builder(canvas, sampler.build()?)
         .proposal(proposal)
+        .constraint(constraint)
         .schedule(options.schedule())
         .cap(options.max_nfe)
         .begin()
@@ -122,9 +124,11 @@ impl Engine {
     /// Turns what was given into a canvas, and a sampler and options into a decode of it.
     pub fn prepare(&self, input: &Input, sampler: &SamplerSpec, options: &RunOptions) -> Result<Prepared> {
         options.check()?;
-        let Drawn { canvas, question, warnings } = self.draw(input, options)?;
+        let language = self.language(options)?;
+        let Drawn { canvas, question, warnings } = self.draw(input, options, language.as_ref())?;
+        let constraint = language.map(|language| self.hold(&language, input, &canvas, options)).transpose()?;
         let sampler = &self.settle(sampler)?;
-        let decode = begin(canvas.clone(), sampler, options, options.proposal(self.ends()))?;
+        let decode = begin(canvas.clone(), sampler, options, options.proposal(self.ends()), constraint)?;
         Ok(Prepared { start: canvas, question, warnings, decode, stops: options.stop.clone() })
     }
 

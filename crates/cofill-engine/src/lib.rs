@@ -22,6 +22,7 @@
 //! | [`Input`] | what is to be filled: a prompt, a chat, a text with gaps, tokens |
 //! | [`StepEvent`], [`Generation`] | what happens step by step, and what came of it |
 //! | [`Filling`] | the same a round at a time, for whoever looks in between |
+//! | [`Schema`], [`TextLanguage`] | texts held to a language |
 //! | [`Scored`] | how probable given tokens are |
 //! | [`Question`] | what the tiny models know: prompts of the mini tasks, judged on the spot |
 //! | [`Calibrated`] | the strength of `+paths:auto` that was chosen for a model, and where it is kept |
@@ -29,6 +30,7 @@
 
 mod calibration;
 mod codec;
+mod constrain;
 mod engine;
 mod error;
 mod generate;
@@ -43,6 +45,7 @@ mod score;
 
 pub use calibration::{Calibrated, cache_file, settle};
 pub use codec::Codec;
+pub use constrain::TextLanguage;
 pub use engine::{About, Engine, Specials};
 pub use error::{Error, Result};
 pub use generate::{Filling, Finish, Generation, Prepared, Seconds, StepEvent, begin};

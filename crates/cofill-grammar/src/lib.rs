@@ -9,6 +9,7 @@ mod language;
 mod minimise;
 mod nfa;
 mod regex;
+mod schema;
 
 pub use automaton::{TokenAutomaton, Vocabulary};
 pub use error::{Error, Result};

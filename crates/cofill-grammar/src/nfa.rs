@@ -25,6 +25,8 @@ pub(crate) enum Expr {
     Repeat { of: Box<Expr>, min: usize, max: Option<usize> },
     /// The same, with a separator between two of them.
     List { of: Box<Expr>, separator: Box<Expr>, min: usize, max: Option<usize> },
+    /// Each once, in this order, with a separator between two of them; those that are not required (`false`) may be left out.
+    Members { members: Vec<(Expr, bool)>, separator: Box<Expr> },
 }
 
 impl Expr {
@@ -105,6 +107,7 @@ impl Nfa {
                 }
             }
             Expr::Repeat { of, min, max } => self.list(of, None, *min, *max, from, to)?,
+            Expr::Members { members, separator } => self.members(members, separator, from, to)?,
             Expr::List { of, separator, min, max } => self.list(of, Some(separator), *min, *max, from, to)?,
         }
         Ok(())
@@ -151,6 +154,32 @@ impl Nfa {
             }
             at = next;
         }
+        Ok(())
+    }
+
+    fn members(&mut self, members: &[(Expr, bool)], separator: &Expr, from: u32, to: u32) -> Result<()> {
+        let (mut nothing, mut something) = (Some(from), None); // before the next member: where nobody, where somebody has been written
+        for (member, required) in members {
+            let (start, end) = (self.add()?, self.add()?);
+            if let Some(state) = nothing {
+                self.link(state, start);
+            }
+            if let Some(state) = something {
+                let behind = self.add()?;
+                self.expr(separator, state, behind)?;
+                self.link(behind, start);
+            }
+            self.expr(member, start, end)?;
+            let next = self.add()?;
+            self.link(end, next);
+            if *required {
+                nothing = None;
+            } else if let Some(state) = something {
+                self.link(state, next);
+            }
+            something = Some(next);
+        }
+        nothing.into_iter().chain(something).for_each(|state| self.link(state, to));
         Ok(())
     }
 

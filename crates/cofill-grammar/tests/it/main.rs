@@ -6,5 +6,7 @@ mod brute_force;
 mod errors;
 /// Languages of texts: expressions, choices.
 mod languages;
+/// JSON Schema: the corpus, what is refused and how, bombs.
+mod schemas;
 /// What the other modules share.
 mod support;

@@ -52,12 +52,7 @@ impl Engine {
     }
 
     /// The canvas that an input describes; a question says what its prompt and length should be, and a language how long it is at least.
-    pub(crate) fn draw(
-        &self,
-        input: &Input,
-        options: &RunOptions,
-        language: Option<&TextLanguage>,
-    ) -> Result<Drawn> {
+    pub(crate) fn draw(&self, input: &Input, options: &RunOptions, language: Option<&TextLanguage>) -> Result<Drawn> {
         let question = self.question(input, options);
         let mut warnings = Vec::new();
         let asked = |text: &String| question.as_ref().map_or(text, |question| &question.prompt).clone();

@@ -45,6 +45,7 @@ mod score;
 
 pub use calibration::{Calibrated, cache_file, settle};
 pub use codec::Codec;
+pub use cofill_grammar::Error as LanguageError;
 pub use constrain::TextLanguage;
 pub use engine::{About, Engine, Specials};
 pub use error::{Error, Result};

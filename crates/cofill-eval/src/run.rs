@@ -390,8 +390,10 @@ pub(crate) mod tests {
             };
             let texts = examples.iter().map(text).collect();
             let (task, settings) = (MiniTask { task, examples, stops: Vec::new() }, settings(task, "topk:4"));
-            let (mut parrot, run) =
-                (Parrot(texts), Run { task: &task, settings: &settings, codec: &Plain, ends: Ends::default(), language: None });
+            let (mut parrot, run) = (
+                Parrot(texts),
+                Run { task: &task, settings: &settings, codec: &Plain, ends: Ends::default(), language: None },
+            );
             let timeless =
                 |records: Vec<Record>| records.into_iter().map(|r| Record { seconds: 0.0, ..r }).collect::<Vec<_>>();
             let together = timeless(run.batch(&mut parrot, 0..6).unwrap());

@@ -103,7 +103,10 @@ mod tests {
         let mut bytes: Vec<u8> = table.iter().map(|&character| byte_of(character).unwrap()).collect();
         bytes.sort_unstable();
         assert_eq!(bytes, (0..=255).collect::<Vec<u8>>());
-        assert_eq!((byte_of('Ġ'), byte_of('Ċ'), byte_of('a'), byte_of('€')), (Some(b' '), Some(b'\n'), Some(b'a'), None));
+        assert_eq!(
+            (byte_of('Ġ'), byte_of('Ċ'), byte_of('a'), byte_of('€')),
+            (Some(b' '), Some(b'\n'), Some(b'a'), None)
+        );
         assert_eq!(byte_level("Ġa€"), "Ġa€".as_bytes());
     }
 

@@ -72,6 +72,10 @@ impl Story {
             let limit = "left out: an explanation follows a decode to its end".into();
             return Err(cofill::Error::BadSetting { what: "max_nfe", limit, given: cap.to_string() }.into());
         }
+        if let Some(what) = options.constraints().first() {
+            let limit = "left out: an explanation compares what the model alone would write".into();
+            return Err(cofill::Error::BadSetting { what, limit, given: "a constraint".into() }.into());
+        }
         let Prepared { start: canvas, question, warnings, .. } = prepared;
         let (sampler, proposal) = (engine.settle(sampler)?, options.proposal(engine.ends()));
         let explanation = explain(engine.denoiser(), &canvas, &sampler, options.schedule(), &proposal)?;

@@ -4,6 +4,7 @@ use crate::dfa::Dfa;
 use crate::nfa::{Nfa, NfaState};
 use crate::{Error, Result};
 use regex_automata::nfa::thompson::{Compiler, Config, State, WhichCaptures};
+use regex_automata::util::primitives::StateID;
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Hir, HirKind, Look};
 
@@ -82,13 +83,13 @@ pub(crate) fn automaton(hir: &Hir) -> Result<Dfa> {
         match state {
             State::ByteRange { trans } => own.bytes.push((trans.start, trans.end, trans.next.as_u32())),
             State::Sparse(sparse) => {
-                own.bytes.extend(sparse.transitions.iter().map(|t| (t.start, t.end, t.next.as_u32())))
+                own.bytes.extend(sparse.transitions.iter().map(|t| (t.start, t.end, t.next.as_u32())));
             }
             State::Dense(dense) => {
                 let edges = (0..=255u8).zip(dense.transitions.iter()).filter(|(_, to)| to.as_u32() != 0);
                 own.bytes.extend(edges.map(|(byte, to)| (byte, byte, to.as_u32())));
             }
-            State::Union { alternates } => own.empty.extend(alternates.iter().map(|to| to.as_u32())),
+            State::Union { alternates } => own.empty.extend(alternates.iter().map(StateID::as_u32)),
             State::BinaryUnion { alt1, alt2 } => own.empty.extend([alt1.as_u32(), alt2.as_u32()]),
             State::Capture { next, .. } => own.empty.push(next.as_u32()),
             State::Look { .. } => return Err(bad("", "it looks around")),

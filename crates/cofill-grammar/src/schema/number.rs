@@ -1,9 +1,9 @@
 //! Numbers within limits, digit by digit.
 
+use super::parts::fragment;
 use crate::Result;
 use crate::dfa::{DEAD, Dfa};
 use crate::nfa::Expr;
-use crate::schema::fragment;
 
 /// Limits of a number, both included.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

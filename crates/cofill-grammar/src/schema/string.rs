@@ -1,9 +1,9 @@
 //! JSON strings: their characters, expressions over them, formats.
 
+use super::parts::fragment;
+use super::tree::quoted;
 use crate::dfa::Dfa;
 use crate::nfa::Expr;
-use crate::schema::fragment;
-use crate::schema::tree::quoted;
 use crate::{Error, Result, regex};
 use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind};
 use std::sync::Arc;

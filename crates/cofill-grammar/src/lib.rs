@@ -77,6 +77,7 @@ mod minimise;
 mod nfa;
 mod regex;
 mod schema;
+mod work;
 
 pub use automaton::{TokenAutomaton, Vocabulary};
 pub use error::{Error, Result};

@@ -11,6 +11,7 @@ mod string;
 mod tree;
 
 use crate::nfa::Expr;
+use crate::work::Work;
 use crate::{Error, Language, Result};
 use parts::{any_object, any_value, comma, entry, literal, quotes};
 use std::sync::Arc;
@@ -78,7 +79,7 @@ impl Language {
 }
 
 fn compile(root: &Node) -> Result<Language> {
-    let mut compiler = Compiler { root, active: Vec::new(), depth: 0, nodes: 0 };
+    let mut compiler = Compiler { root, active: Vec::new(), depth: 0, nodes: 0, work: Work::new() };
     let nothing = || {
         bad(
             "#",
@@ -86,7 +87,8 @@ fn compile(root: &Node) -> Result<Language> {
                 .into(),
         )
     };
-    let dfa = compiler.schema(root, "#")?.ok_or_else(nothing)?.dfa()?;
+    let expr = compiler.schema(root, "#")?.ok_or_else(nothing)?;
+    let dfa = expr.dfa(&compiler.work)?;
     if dfa.states() == 0 {
         return Err(nothing());
     }
@@ -99,6 +101,7 @@ struct Compiler<'a> {
     active: Vec<&'a Node>, // references that are being followed
     depth: usize,
     nodes: usize,
+    work: Work,
 }
 
 impl<'a> Compiler<'a> {
@@ -220,7 +223,7 @@ impl<'a> Compiler<'a> {
             for name in types(node, &rest, path)? {
                 options.extend(self.typed(name, node, path)?);
             }
-            let dfa = Expr::Alt(options).dfa()?;
+            let dfa = Expr::Alt(options).dfa(&self.work)?;
             let mut texts = written.iter();
             values.retain(|_| texts.next().is_some_and(|text| dfa.matches(text.as_bytes())));
         }
@@ -232,8 +235,8 @@ impl<'a> Compiler<'a> {
         Ok(match name {
             "null" => Some(Expr::text("null")),
             "boolean" => Some(Expr::Alt(vec![Expr::text("true"), Expr::text("false")])),
-            "string" => Some(quotes(keywords::string(node, path)?)),
-            "integer" => keywords::integer(node, path)?,
+            "string" => Some(quotes(keywords::string(node, path, &self.work)?)),
+            "integer" => keywords::integer(node, path, &self.work)?,
             "number" => keywords::decimal(node, path)?,
             "array" => self.array(node, path)?,
             _ => self.object(node, path)?,

@@ -6,10 +6,11 @@ use super::tree::Node;
 use super::{bad, string, unsupported};
 use crate::Result;
 use crate::nfa::Expr;
+use crate::work::Work;
 use std::sync::Arc;
 
 /// What stands between the quotes.
-pub(crate) fn string(node: &Node, path: &str) -> Result<Expr> {
+pub(crate) fn string(node: &Node, path: &str, work: &Work) -> Result<Expr> {
     let mut parts = Vec::new();
     let (min, max) = (count(node, "minLength", path)?, count(node, "maxLength", path)?);
     if min.is_some() || max.is_some() {
@@ -21,16 +22,16 @@ pub(crate) fn string(node: &Node, path: &str) -> Result<Expr> {
         Some(_) => Err(bad(&format!("{path}/{keyword}"), "a string is needed".into())),
     };
     if let Some(pattern) = text("pattern")? {
-        parts.push(string::pattern(pattern)?);
+        parts.push(string::pattern(pattern, work)?);
     }
     if let Some(name) = text("format")? {
         parts.push(Expr::Dfa(string::format(name).ok_or_else(|| string::unknown_format(name, path))??));
     }
-    string::all_of(parts)
+    string::all_of(parts, work)
 }
 
 /// Whole numbers. `None` if there are none.
-pub(crate) fn integer(node: &Node, path: &str) -> Result<Option<Expr>> {
+pub(crate) fn integer(node: &Node, path: &str, work: &Work) -> Result<Option<Expr>> {
     let limits = limits(node, path, true)?;
     let whole =
         if limits == Limits::default() { Some(Expr::Dfa(fragment(INTEGER)?)) } else { number::integers(limits) };
@@ -41,7 +42,7 @@ pub(crate) fn integer(node: &Node, path: &str) -> Result<Option<Expr>> {
     };
     let divisor = divisor.ok_or_else(|| unsupported("multipleOf other than a whole number from 1 to 1000", path))?;
     let Some(whole) = whole else { return Ok(None) };
-    Ok(Some(Expr::Dfa(Arc::new(whole.dfa()?.intersection(&number::multiples(divisor as u32)?)?))))
+    Ok(Some(Expr::Dfa(Arc::new(whole.dfa(work)?.intersection(&number::multiples(divisor as u32, work)?, work)?))))
 }
 
 /// Numbers. `None` if there are none.

@@ -4,6 +4,7 @@ use super::string;
 use super::tree::{Node, quoted};
 use crate::dfa::Dfa;
 use crate::nfa::Expr;
+use crate::work::Work;
 use crate::{Result, regex};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -59,7 +60,7 @@ pub(crate) fn any_value(nesting: usize) -> Result<Arc<Dfa>> {
             options.push(Expr::Concat(vec![Expr::text("["), items, Expr::text("]")]));
             options.push(Expr::Dfa(any_object(nesting)?));
         }
-        Expr::Alt(options).dfa()
+        Expr::Alt(options).dfa(&Work::new())
     })
 }
 
@@ -68,13 +69,13 @@ pub(crate) fn any_object(nesting: usize) -> Result<Arc<Dfa>> {
     cached(&format!("object {nesting}"), || {
         let member = entry(quotes(string::any()?), Expr::Dfa(any_value(nesting.saturating_sub(1))?));
         let members = Expr::List { of: Box::new(member), separator: Box::new(comma()), min: 0, max: None };
-        Expr::Concat(vec![Expr::text("{"), members, Expr::text("}")]).dfa()
+        Expr::Concat(vec![Expr::text("{"), members, Expr::text("}")]).dfa(&Work::new())
     })
 }
 
 /// An expression of ours as an automaton, made once.
 pub(crate) fn fragment(pattern: &str) -> Result<Arc<Dfa>> {
-    cached(pattern, || regex::language(pattern))
+    cached(pattern, || regex::language(pattern, &Work::new()))
 }
 
 /// Automata that every schema needs, by name. Only names from this crate come here, so that there are few.

@@ -13,7 +13,7 @@ use std::time::Instant;
 const MASKS: usize = 256;
 const VOCAB: usize = 151_643;
 
-const SCHEMAS: [(&str, &str); 4] = [
+const SCHEMAS: [(&str, &str); 5] = [
     (
         "3 fields (string, integer, string)",
         r#"{"type":"object","properties":{"name":{"type":"string"},"age":{"type":"integer"},"city":{"type":"string"}},"required":["name","age","city"]}"#,
@@ -30,6 +30,7 @@ const SCHEMAS: [(&str, &str); 4] = [
             "price":{"type":"number"}},"required":["sku","count","price"]}},"note":{"type":["string","null"]}},"required":["user","created","items","note"]}"#,
     ),
     ("any JSON object, 5 deep", ""),
+    ("a string of at most 500 characters", r#"{"type":"string","maxLength":500}"#),
 ];
 
 /// Tokens as byte-level tokenizers have them: all bytes, words with and without a space before them, numbers, and what stands between words in JSON and code.

@@ -112,11 +112,6 @@ impl TokenAutomaton {
     pub fn states(&self) -> usize {
         self.accepts.len()
     }
-
-    /// How many tokens a class has.
-    pub(crate) fn size(&self, class: usize) -> u32 {
-        self.sizes[class]
-    }
 }
 
 /// Something that the shortest text needs and no token has.

@@ -1,12 +1,13 @@
 //! Automata of bytes: deterministic, without useless states, minimal.
 
+use crate::work::Work;
 use crate::{Error, Result, minimise};
 use std::collections::HashMap;
 
 /// The most states of a language.
 pub(crate) const STATES: usize = 20_000;
-/// The most states on the way there: before equal ones are merged there may be a few times as many.
-pub(crate) const RAW_STATES: usize = 4 * STATES;
+/// The most states on the way there, before equal ones are merged.
+pub(crate) const RAW_STATES: usize = 2 * STATES;
 /// No state: what is read can no longer become a text of the language.
 pub(crate) const DEAD: u32 = u32::MAX;
 
@@ -46,7 +47,8 @@ impl Dfa {
     }
 
     /// The same language with the fewest states, in the order in which they are reached; refused if these are too many.
-    pub(crate) fn reduced(self) -> Result<Dfa> {
+    pub(crate) fn reduced(self, work: &Work) -> Result<Dfa> {
+        work.spend(self.next.len())?;
         let small = minimise::minimise(&self.trimmed()).trimmed().with_fewest_classes();
         if small.states() > STATES {
             return Err(Error::TooManyStates { states: small.states(), limit: STATES });
@@ -55,7 +57,7 @@ impl Dfa {
     }
 
     /// Texts that are in both languages.
-    pub(crate) fn intersection(&self, other: &Dfa) -> Result<Dfa> {
+    pub(crate) fn intersection(&self, other: &Dfa, work: &Work) -> Result<Dfa> {
         let (class, pairs) = joint_classes(self, other);
         let mut dfa = Dfa { class, classes: pairs.len(), next: Vec::new(), accepts: Vec::new() };
         if self.states() == 0 || other.states() == 0 {
@@ -66,6 +68,7 @@ impl Dfa {
         let mut done = 0;
         while let Some(&(a, b)) = queue.get(done) {
             done += 1;
+            work.spend(pairs.len())?;
             dfa.accepts.push(self.accepts[a as usize] && other.accepts[b as usize]);
             for &(byte_a, byte_b) in &pairs {
                 let to = (self.step(a, byte_a), other.step(b, byte_b));
@@ -83,7 +86,7 @@ impl Dfa {
                 return Err(Error::TooManyStates { states: queue.len(), limit: STATES });
             }
         }
-        dfa.reduced()
+        dfa.reduced(work)
     }
 
     /// A shortest text of the language; of several, the one whose bytes come first.

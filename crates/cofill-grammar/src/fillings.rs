@@ -6,11 +6,11 @@
 use crate::automaton::TokenAutomaton;
 use cofill::{ClassStats, Error, Result};
 
-/// How far below the best class of its row a class lies that has no probability at all: e^-1000, so that where the language leaves no choice,
-/// it is written all the same, and never where there is one.
+/// How far below all other classes of its row a class lies that has no probability at all: where the language leaves no choice, it is written
+/// all the same, and elsewhere never.
 const FLOOR: f64 = 1000.0;
-/// What is e^80 times smaller than its neighbour adds nothing to it.
-const NEGLIGIBLE: f64 = -80.0;
+/// What is e^50 times smaller than its neighbour counts as nothing beside it.
+const NEGLIGIBLE: f64 = -50.0;
 
 const NEVER: f64 = f64::NEG_INFINITY;
 
@@ -76,7 +76,7 @@ impl Fillings {
         for (i, &cell) in cells.iter().enumerate() {
             let Cell::Mask(r) = cell else { continue };
             let log = &mut self.log[i * classes..(i + 1) * classes];
-            let mut largest = NEVER;
+            let (mut largest, mut smallest) = (NEVER, 0.0f64);
             for (index, (log, stats)) in log.iter_mut().zip(row(r)).enumerate() {
                 let value = weight.of(stats);
                 if value.is_nan() || value == f64::INFINITY {
@@ -84,16 +84,15 @@ impl Fillings {
                 }
                 *log = value;
                 largest = largest.max(value);
+                smallest = if value == NEVER { smallest } else { smallest.min(value) };
             }
             let largest = if largest == NEVER { 0.0 } else { largest };
-            let linear = &mut self.linear[i * classes..(i + 1) * classes];
-            for (log, linear) in log.iter_mut().zip(linear.iter_mut()) {
-                *log = if *log == NEVER { largest - FLOOR } else { *log };
-                *linear = (*log - largest).exp();
-            }
+            log.iter_mut().filter(|log| **log == NEVER).for_each(|log| *log = smallest - FLOOR);
             if weight == Weight::Best {
-                continue;
+                continue; // nobody adds these
             }
+            let linear = &mut self.linear[i * classes..(i + 1) * classes];
+            linear.iter_mut().zip(&*log).for_each(|(linear, log)| *linear = (log - largest).exp());
             for (bundle, members) in
                 self.bundle[i * bundles..(i + 1) * bundles].iter_mut().zip(automaton.bundles.iter())
             {

@@ -91,7 +91,7 @@ impl Grammar {
         Ok(())
     }
 
-    /// Reads what stands in a span. `row`: the first row of the forward at or after it.
+    /// Reads what stands in a span.
     fn read(&mut self, view: &ConstraintView<'_>, span: &Range<usize>) -> cofill::Result<()> {
         let text = view.tokens.get(span.clone()).ok_or_else(|| outside(span, view.tokens.len()))?;
         self.cells.clear();
@@ -112,18 +112,13 @@ impl Grammar {
         Ok(())
     }
 
-    fn constrain_span(
-        &mut self,
-        view: &ConstraintView<'_>,
-        span: &Range<usize>,
-        stats: &mut [RowStats],
-    ) -> cofill::Result<()> {
+    /// Chooses a filling of one span, without statistics. Says whether there was anything to fill.
+    fn fill_span(&mut self, view: &ConstraintView<'_>, span: &Range<usize>) -> cofill::Result<bool> {
         self.read(view, span)?;
         if !self.cells.iter().any(|cell| matches!(cell, Cell::Mask(_))) {
-            return Ok(());
+            return Ok(false);
         }
         let Grammar { automaton, cells, filling, fillings, .. } = self;
-        let automaton = &**automaton;
         let row = |r: usize| view.classes.row(r);
         let found = if view.proposal.temperature > 0.0 {
             fillings.weigh(automaton, cells, Weight::Tempered, row)?;
@@ -137,20 +132,70 @@ impl Grammar {
             self.check(view.tokens, view.mask_id).map_err(failed)?;
             return Err(failed(Error::NoFit { span: span.clone() }));
         }
-        fillings.weigh(automaton, cells, Weight::Mass, row)?;
-        fillings.sum(automaton, cells);
-        let mut wrong = None;
-        fillings.marginals(automaton, cells, |i, marginals| {
-            let Cell::Mask(r) = cells[i] else { return };
-            let (chosen, row) = (filling[i] as usize, view.classes.row(r));
-            let token =
-                if row[chosen].log_mass == f64::NEG_INFINITY { automaton.samples[chosen] } else { row[chosen].token };
-            if automaton.classes().of(token) != Some(chosen) {
-                wrong = Some(format!("token {token}, proposed for position {}, is not of its class", span.start + i));
+        Ok(true)
+    }
+
+    /// The token to write for a class: the one that its row proposes, or any of the class where the row has none to propose.
+    fn token(&self, class: usize, stats: &ClassStats, position: usize) -> cofill::Result<TokenId> {
+        if self.classes().of(stats.token) == Some(class) {
+            return Ok(stats.token);
+        }
+        let none = [stats.log_probability, stats.log_mass, stats.log_tempered_mass].contains(&f64::NEG_INFINITY);
+        let problem = || format!("token {}, proposed for position {position}, is not of its class", stats.token);
+        if none { Ok(self.automaton.samples[class]) } else { Err(broken("denoiser", problem())) }
+    }
+
+    fn constrain_span(
+        &mut self,
+        view: &ConstraintView<'_>,
+        span: &Range<usize>,
+        stats: &mut [RowStats],
+    ) -> cofill::Result<()> {
+        if !self.fill_span(view, span)? {
+            return Ok(());
+        }
+        for (i, &cell) in self.cells.iter().enumerate() {
+            if let Cell::Mask(r) = cell {
+                let class = self.filling[i] as usize;
+                stats[r].token = self.token(class, &view.classes.row(r)[class], span.start + i)?;
             }
-            stats[r] = describe(automaton, row, marginals, chosen, token);
+        }
+        let Grammar { automaton, cells, filling, fillings, .. } = self;
+        fillings.weigh(automaton, cells, Weight::Mass, |r| view.classes.row(r))?;
+        fillings.sum(automaton, cells);
+        fillings.marginals(automaton, cells, |i, marginals| {
+            if let Cell::Mask(r) = cells[i] {
+                let token = stats[r].token;
+                stats[r] = describe(automaton, view.classes.row(r), marginals, filling[i] as usize, token);
+            }
         });
-        wrong.map_or(Ok(()), |problem| Err(broken("denoiser", problem)))
+        Ok(())
+    }
+
+    /// The canvas as it would be filled now, without statistics, which take most of the time.
+    pub fn fill(&mut self, view: &ConstraintView<'_>) -> cofill::Result<Vec<TokenId>> {
+        self.check_view(view)?;
+        let mut tokens = view.tokens.to_vec();
+        for span in self.spans.clone() {
+            if !self.fill_span(view, &span)? {
+                continue;
+            }
+            for (i, &cell) in self.cells.iter().enumerate() {
+                if let Cell::Mask(r) = cell {
+                    let class = self.filling[i] as usize;
+                    tokens[span.start + i] = self.token(class, &view.classes.row(r)[class], span.start + i)?;
+                }
+            }
+        }
+        Ok(tokens)
+    }
+
+    fn check_view(&self, view: &ConstraintView<'_>) -> cofill::Result<()> {
+        if view.rows.is_empty() {
+            return Ok(());
+        }
+        same_length("classes", view.rows.len(), view.classes.rows(), "one row of classes for each row")?;
+        same_length("classes", self.classes().len(), view.classes.row(0).len(), "the classes of the language")
     }
 }
 
@@ -160,15 +205,8 @@ impl Constraint for Grammar {
     }
 
     fn constrain(&mut self, view: &ConstraintView<'_>, stats: &mut [RowStats]) -> cofill::Result<()> {
-        let length = |what, want, got, because| {
-            if want == got { Ok(()) } else { Err(cofill::Error::Length { what, want, got, because }) }
-        };
-        length("stats", view.rows.len(), stats.len(), "one for each row")?;
-        if view.rows.is_empty() {
-            return Ok(());
-        }
-        length("classes", view.rows.len(), view.classes.rows(), "one row of classes for each row")?;
-        length("classes", self.classes().len(), view.classes.row(0).len(), "the classes of the language")?;
+        same_length("stats", view.rows.len(), stats.len(), "one for each row")?;
+        self.check_view(view)?;
         for i in 0..self.spans.len() {
             let span = self.spans[i].clone();
             self.constrain_span(view, &span, stats)?;
@@ -181,17 +219,21 @@ impl Constraint for Grammar {
     }
 }
 
-/// Which part of its class a class's proposed token is, which part is the rest, and the entropy within. A class without any probability is as if all of its tokens
-/// had the same.
-fn within(automaton: &TokenAutomaton, class: usize, stats: &ClassStats) -> (f64, f64, f64) {
-    let size = f64::from(automaton.size(class));
-    if size == 1.0 {
-        (1.0, 0.0, 0.0)
-    } else if stats.log_mass == f64::NEG_INFINITY {
-        (1.0 / size, 1.0 - 1.0 / size, size.ln())
-    } else {
-        let log_share = (stats.log_probability - stats.log_mass).min(0.0);
-        (log_share.exp(), -log_share.exp_m1(), stats.entropy)
+/// ln of the part of its class that a class's proposed token is. A class without any probability is as if all of its tokens had the same.
+fn log_share(automaton: &TokenAutomaton, class: usize, stats: &ClassStats) -> f64 {
+    match automaton.sizes[class] {
+        1 => 0.0,
+        size if stats.log_mass == f64::NEG_INFINITY => -f64::from(size).ln(),
+        _ => (stats.log_probability - stats.log_mass).min(0.0),
+    }
+}
+
+/// The entropy of the tokens of a class among themselves.
+fn entropy_within(automaton: &TokenAutomaton, class: usize, stats: &ClassStats) -> f64 {
+    match automaton.sizes[class] {
+        1 => 0.0,
+        size if stats.log_mass == f64::NEG_INFINITY => f64::from(size).ln(),
+        _ => stats.entropy,
     }
 }
 
@@ -206,21 +248,28 @@ fn describe(
     let (mut confidence, mut uncertainty, mut entropy) = (0.0, 0.0, 0.0);
     let (mut first, mut second) = (0.0f64, 0.0f64);
     for (class, (&marginal, stats)) in marginals.iter().zip(row).enumerate().filter(|(_, (m, _))| **m > 0.0) {
-        let (share, rest, inside) = within(automaton, class, stats);
         if class == chosen {
-            confidence = marginal * share;
-            uncertainty += marginal * rest;
+            let log_share = log_share(automaton, class, stats);
+            confidence = marginal * log_share.exp();
+            uncertainty -= marginal * log_share.exp_m1();
         } else {
             uncertainty += marginal;
         }
-        entropy += marginal * (inside - marginal.ln());
-        let likely = marginal * share;
-        (first, second) = if likely > first { (likely, first) } else { (first, second.max(likely)) };
+        entropy += marginal * (entropy_within(automaton, class, stats) - marginal.ln());
+        // A token is no likelier than its class, so that most classes need no look at theirs.
+        if marginal > second {
+            let likely = marginal * log_share(automaton, class, stats).exp();
+            (first, second) = if likely > first { (likely, first) } else { (first, second.max(likely)) };
+        }
     }
     let mut stats =
         RowStats::new(token, confidence.min(1.0)).margin((first - second).min(1.0)).entropy(entropy.max(0.0));
-    stats.uncertainty = uncertainty.min(1.0);
+    stats.uncertainty = uncertainty.clamp(0.0, 1.0);
     stats
+}
+
+fn same_length(what: &'static str, want: usize, got: usize, because: &'static str) -> cofill::Result<()> {
+    if want == got { Ok(()) } else { Err(cofill::Error::Length { what, want, got, because }) }
 }
 
 fn failed(error: Error) -> cofill::Error {

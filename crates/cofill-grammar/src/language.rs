@@ -2,6 +2,7 @@
 
 use crate::dfa::Dfa;
 use crate::nfa::Expr;
+use crate::work::Work;
 use crate::{Error, Result, regex};
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ pub struct Language {
 impl Language {
     /// Texts that this expression matches from beginning to end, in the syntax of the `regex` crate. What looks around or back is refused.
     pub fn regex(pattern: &str) -> Result<Language> {
-        Ok(Language { dfa: Arc::new(regex::language(pattern)?) })
+        Ok(Language { dfa: Arc::new(regex::language(pattern, &Work::new())?) })
     }
 
     /// Exactly these texts.
@@ -36,6 +37,6 @@ impl Language {
     }
 
     pub(crate) fn of(expr: &Expr) -> Result<Language> {
-        Ok(Language { dfa: Arc::new(expr.dfa()?) })
+        Ok(Language { dfa: Arc::new(expr.dfa(&Work::new())?) })
     }
 }

@@ -1,14 +1,13 @@
 //! From expressions to an automaton: pieces are joined by empty edges, then sets of states become states.
 
 use crate::dfa::{DEAD, Dfa, RAW_STATES, STATES};
+use crate::work::Work;
 use crate::{Error, Result};
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The most states of an automaton with empty edges.
-const PIECES: usize = 400_000;
-/// The most members that all sets of states together may have: a bound on time and memory.
-const WORK: usize = 60_000_000;
+const PIECES: usize = 200_000;
 
 /// What languages are put together from.
 #[derive(Debug, Clone)]
@@ -39,12 +38,12 @@ impl Expr {
     }
 
     /// The minimal automaton; refused if it is too large, soon and within bounded memory.
-    pub(crate) fn dfa(&self) -> Result<Dfa> {
+    pub(crate) fn dfa(&self, work: &Work) -> Result<Dfa> {
         let mut nfa = Nfa::default();
         let (start, end) = (nfa.add()?, nfa.add()?);
         nfa.states[end as usize].accepts = true;
         nfa.expr(self, start, end)?;
-        nfa.determinise(start)?.reduced()
+        nfa.determinise(start, work)?.reduced(work)
     }
 }
 
@@ -211,7 +210,8 @@ impl Nfa {
     }
 
     /// The deterministic automaton of the same language, not yet minimal.
-    pub(crate) fn determinise(&self, start: u32) -> Result<Dfa> {
+    pub(crate) fn determinise(&self, start: u32, work: &Work) -> Result<Dfa> {
+        work.spend(8 * self.states.len())?;
         let (class, bytes) = self.byte_classes();
         let classes = bytes.len();
         let mut sets = Sets {
@@ -220,7 +220,7 @@ impl Nfa {
             members: Vec::new(),
             seen: vec![0; self.states.len()],
             round: 0,
-            work: 0,
+            work,
         };
         let mut dfa = Dfa { class, classes, next: Vec::new(), accepts: Vec::new() };
         let mut targets: Vec<Vec<u32>> = vec![Vec::new(); classes];
@@ -234,7 +234,7 @@ impl Nfa {
                 for &(low, high, to) in &self.states[q as usize].bytes {
                     let (low, high) = (dfa.class[usize::from(low)], dfa.class[usize::from(high)]);
                     (low..=high).for_each(|c| targets[usize::from(c)].push(to));
-                    sets.work += usize::from(high - low) + 1;
+                    work.spend(usize::from(high - low) + 1)?;
                 }
             }
             for list in &mut targets {
@@ -248,7 +248,7 @@ impl Nfa {
                     Some(&id) => id,
                     None => {
                         let id = sets.id(list)?;
-                        sets.work += list.len();
+                        work.spend(list.len())?;
                         known.insert(list.clone(), id);
                         id
                     }
@@ -281,7 +281,7 @@ struct Sets<'a> {
     members: Vec<Arc<[u32]>>,
     seen: Vec<u32>, // [states]: the round in which a state was last met
     round: u32,
-    work: usize,
+    work: &'a Work,
 }
 
 impl Sets<'_> {
@@ -293,7 +293,7 @@ impl Sets<'_> {
             if std::mem::replace(&mut self.seen[q as usize], self.round) == self.round {
                 continue;
             }
-            self.work += 1;
+            self.work.spend(1)?;
             let state = &self.nfa.states[q as usize];
             if state.accepts || !state.bytes.is_empty() {
                 set.push(q);
@@ -307,8 +307,8 @@ impl Sets<'_> {
         if id == fresh {
             self.members.push(set);
         }
-        if self.members.len() > RAW_STATES || self.work > WORK {
-            return Err(Error::TooManyStates { states: self.members.len().max(STATES), limit: STATES });
+        if self.members.len() > RAW_STATES {
+            return Err(Error::TooManyStates { states: self.members.len(), limit: STATES });
         }
         Ok(id)
     }

@@ -2,13 +2,15 @@
 
 use crate::dfa::Dfa;
 use crate::nfa::{Nfa, NfaState};
+use crate::work::Work;
 use crate::{Error, Result};
 use regex_automata::nfa::thompson::{Compiler, Config, State, WhichCaptures};
+use regex_automata::util::primitives::StateID;
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Hir, HirKind, Look};
 
 /// Bytes an expression may have.
-const PATTERN: usize = 20_000;
+const PATTERN: usize = 10_000;
 /// Bytes of memory that it may take as an automaton with empty edges.
 const MEMORY: usize = 16 << 20;
 
@@ -20,10 +22,11 @@ pub(crate) struct Branch {
 }
 
 /// The expression's alternatives, their anchors taken off. Anything that looks around elsewhere is refused by name.
-pub(crate) fn parse(pattern: &str) -> Result<Vec<Branch>> {
+pub(crate) fn parse(pattern: &str, work: &Work) -> Result<Vec<Branch>> {
     if pattern.len() > PATTERN {
         return Err(Error::TooLarge { what: "bytes of a regular expression", given: pattern.len(), limit: PATTERN });
     }
+    work.spend(1000 * pattern.len())?; // three letters can name a class of hundreds of ranges
     let hir = ParserBuilder::new().nest_limit(100).build().parse(pattern).map_err(|e| {
         use regex_syntax::ast::ErrorKind::{UnsupportedBackreference, UnsupportedLookAround};
         let problem = match &e {
@@ -59,9 +62,9 @@ pub(crate) fn parse(pattern: &str) -> Result<Vec<Branch>> {
 }
 
 /// The language of whole texts that the expression matches.
-pub(crate) fn language(pattern: &str) -> Result<Dfa> {
-    let branches = parse(pattern)?.into_iter().map(|branch| branch.hir).collect();
-    let dfa = automaton(&Hir::alternation(branches)).map_err(|e| named(e, pattern))?;
+pub(crate) fn language(pattern: &str, work: &Work) -> Result<Dfa> {
+    let branches = parse(pattern, work)?.into_iter().map(|branch| branch.hir).collect();
+    let dfa = automaton(&Hir::alternation(branches), work).map_err(|e| named(e, pattern))?;
     if dfa.states() == 0 {
         return Err(bad(pattern, "no text matches it"));
     }
@@ -69,7 +72,7 @@ pub(crate) fn language(pattern: &str) -> Result<Dfa> {
 }
 
 /// The minimal automaton of an expression without anchors.
-pub(crate) fn automaton(hir: &Hir) -> Result<Dfa> {
+pub(crate) fn automaton(hir: &Hir, work: &Work) -> Result<Dfa> {
     let config =
         Config::new().utf8(true).shrink(false).nfa_size_limit(Some(MEMORY)).which_captures(WhichCaptures::None);
     let compiled = Compiler::new().configure(config).build_from_hir(hir).map_err(|e| match e.size_limit() {
@@ -82,13 +85,13 @@ pub(crate) fn automaton(hir: &Hir) -> Result<Dfa> {
         match state {
             State::ByteRange { trans } => own.bytes.push((trans.start, trans.end, trans.next.as_u32())),
             State::Sparse(sparse) => {
-                own.bytes.extend(sparse.transitions.iter().map(|t| (t.start, t.end, t.next.as_u32())))
+                own.bytes.extend(sparse.transitions.iter().map(|t| (t.start, t.end, t.next.as_u32())));
             }
             State::Dense(dense) => {
                 let edges = (0..=255u8).zip(dense.transitions.iter()).filter(|(_, to)| to.as_u32() != 0);
                 own.bytes.extend(edges.map(|(byte, to)| (byte, byte, to.as_u32())));
             }
-            State::Union { alternates } => own.empty.extend(alternates.iter().map(|to| to.as_u32())),
+            State::Union { alternates } => own.empty.extend(alternates.iter().map(StateID::as_u32)),
             State::BinaryUnion { alt1, alt2 } => own.empty.extend([alt1.as_u32(), alt2.as_u32()]),
             State::Capture { next, .. } => own.empty.push(next.as_u32()),
             State::Look { .. } => return Err(bad("", "it looks around")),
@@ -100,7 +103,7 @@ pub(crate) fn automaton(hir: &Hir) -> Result<Dfa> {
             *last = own;
         }
     }
-    nfa.determinise(compiled.start_anchored().as_u32())?.reduced()
+    nfa.determinise(compiled.start_anchored().as_u32(), work)?.reduced(work)
 }
 
 fn collect(hir: &Hir, branches: &mut Vec<Branch>) {

@@ -4,16 +4,17 @@
 //! be otherwise), and JSON is compact, with at most one space behind a colon or a comma. Everything written is valid by the schema; not everything
 //! that the schema would accept can be written.
 
-pub(crate) mod number;
-pub(crate) mod string;
-pub(crate) mod tree;
+mod keywords;
+mod number;
+mod parts;
+mod string;
+mod tree;
 
-use crate::dfa::Dfa;
 use crate::nfa::Expr;
-use crate::{Error, Language, Result, regex};
-use number::{Limit, Limits};
-use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use crate::work::Work;
+use crate::{Error, Language, Result};
+use parts::{any_object, any_value, comma, entry, literal, quotes};
+use std::sync::Arc;
 use tree::{Node, quoted};
 
 /// How often a schema may occur within itself.
@@ -26,9 +27,6 @@ const NODES: usize = 20_000;
 const FREE_NESTING: usize = 2;
 /// How deep `json_object` may be nested.
 const JSON_NESTING: usize = 5;
-
-const NUMBER: &str = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?";
-const INTEGER: &str = r"-?(?:0|[1-9][0-9]*)";
 
 /// Keywords that say nothing about what is valid.
 const REMARKS: [&str; 13] = [
@@ -81,7 +79,7 @@ impl Language {
 }
 
 fn compile(root: &Node) -> Result<Language> {
-    let mut compiler = Compiler { root, active: Vec::new(), depth: 0, nodes: 0 };
+    let mut compiler = Compiler { root, active: Vec::new(), depth: 0, nodes: 0, work: Work::new() };
     let nothing = || {
         bad(
             "#",
@@ -89,7 +87,8 @@ fn compile(root: &Node) -> Result<Language> {
                 .into(),
         )
     };
-    let dfa = compiler.schema(root, "#")?.ok_or_else(nothing)?.dfa()?;
+    let expr = compiler.schema(root, "#")?.ok_or_else(nothing)?;
+    let dfa = expr.dfa(&compiler.work)?;
     if dfa.states() == 0 {
         return Err(nothing());
     }
@@ -102,6 +101,7 @@ struct Compiler<'a> {
     active: Vec<&'a Node>, // references that are being followed
     depth: usize,
     nodes: usize,
+    work: Work,
 }
 
 impl<'a> Compiler<'a> {
@@ -223,7 +223,7 @@ impl<'a> Compiler<'a> {
             for name in types(node, &rest, path)? {
                 options.extend(self.typed(name, node, path)?);
             }
-            let dfa = Expr::Alt(options).dfa()?;
+            let dfa = Expr::Alt(options).dfa(&self.work)?;
             let mut texts = written.iter();
             values.retain(|_| texts.next().is_some_and(|text| dfa.matches(text.as_bytes())));
         }
@@ -235,9 +235,9 @@ impl<'a> Compiler<'a> {
         Ok(match name {
             "null" => Some(Expr::text("null")),
             "boolean" => Some(Expr::Alt(vec![Expr::text("true"), Expr::text("false")])),
-            "string" => Some(quotes(string(node, path)?)),
-            "integer" => integer(node, path)?,
-            "number" => decimal(node, path)?,
+            "string" => Some(quotes(keywords::string(node, path, &self.work)?)),
+            "integer" => keywords::integer(node, path, &self.work)?,
+            "number" => keywords::decimal(node, path)?,
             "array" => self.array(node, path)?,
             _ => self.object(node, path)?,
         })
@@ -287,7 +287,8 @@ impl<'a> Compiler<'a> {
         if node.get("uniqueItems").is_some_and(|value| *value != Node::Bool(false)) {
             return Err(unsupported("uniqueItems", path));
         }
-        let (min, max) = (count(node, "minItems", path)?.unwrap_or(0), count(node, "maxItems", path)?);
+        let (min, max) =
+            (keywords::count(node, "minItems", path)?.unwrap_or(0), keywords::count(node, "maxItems", path)?);
         let first: &[Node] = match node.get("prefixItems") {
             None => &[],
             Some(Node::Array(schemas)) => schemas,
@@ -358,173 +359,6 @@ fn types(node: &Node, keys: &[&str], path: &str) -> Result<Vec<&'static str>> {
                 .collect())
         }
     }
-}
-
-fn string(node: &Node, path: &str) -> Result<Expr> {
-    let mut parts = Vec::new();
-    let (min, max) = (count(node, "minLength", path)?, count(node, "maxLength", path)?);
-    if min.is_some() || max.is_some() {
-        parts.push(string::counted(min.unwrap_or(0), max)?);
-    }
-    let text = |keyword: &str| match node.get(keyword) {
-        None => Ok(None),
-        Some(Node::String(text)) => Ok(Some(text)),
-        Some(_) => Err(bad(&format!("{path}/{keyword}"), "a string is needed".into())),
-    };
-    if let Some(pattern) = text("pattern")? {
-        parts.push(string::pattern(pattern)?);
-    }
-    if let Some(name) = text("format")? {
-        parts.push(Expr::Dfa(string::format(name).ok_or_else(|| string::unknown_format(name, path))??));
-    }
-    string::all_of(parts)
-}
-
-fn integer(node: &Node, path: &str) -> Result<Option<Expr>> {
-    let limits = limits(node, path, true)?;
-    let whole =
-        if limits == Limits::default() { Some(Expr::Dfa(fragment(INTEGER)?)) } else { number::integers(limits) };
-    let Some(divisor) = node.get("multipleOf") else { return Ok(whole) };
-    let divisor = match divisor {
-        Node::Number(n) => n.as_f64().filter(|n| (1.0..=1000.0).contains(n) && n.fract() == 0.0),
-        _ => None,
-    };
-    let divisor = divisor.ok_or_else(|| unsupported("multipleOf other than a whole number from 1 to 1000", path))?;
-    let Some(whole) = whole else { return Ok(None) };
-    Ok(Some(Expr::Dfa(Arc::new(whole.dfa()?.intersection(&number::multiples(divisor as u32)?)?))))
-}
-
-fn decimal(node: &Node, path: &str) -> Result<Option<Expr>> {
-    if node.get("multipleOf").is_some() {
-        return Err(unsupported("multipleOf of a number that is no integer", path));
-    }
-    let limits = limits(node, path, false)?;
-    if limits == Limits::default() { Ok(Some(Expr::Dfa(fragment(NUMBER)?))) } else { number::decimals(limits) }
-}
-
-/// The limits of a number. Of whole numbers, limits with a fraction are rounded inwards.
-fn limits(node: &Node, path: &str, whole: bool) -> Result<Limits> {
-    let read = |keyword: &str, included: bool| -> Result<Option<Limit>> {
-        let value = match node.get(keyword) {
-            None => return Ok(None),
-            Some(Node::Number(n)) => n,
-            Some(_) => return Err(bad(&format!("{path}/{keyword}"), "a number is needed".into())),
-        };
-        if let Some(value) = value.as_i128() {
-            return Ok(Some(Limit { value, included }));
-        }
-        let float = value
-            .as_f64()
-            .filter(|f| f.abs() < 1e30)
-            .ok_or_else(|| unsupported(&format!("{keyword} of 1e30 or more"), path))?;
-        if float.fract() == 0.0 {
-            Ok(Some(Limit { value: float as i128, included }))
-        } else if whole {
-            let inwards = if keyword.to_lowercase().contains("min") { float.ceil() } else { float.floor() };
-            Ok(Some(Limit { value: inwards as i128, included: true }))
-        } else {
-            Err(unsupported(&format!("{keyword} with a fraction"), path))
-        }
-    };
-    // Of two limits on one side the narrower counts.
-    let low = [read("minimum", true)?, read("exclusiveMinimum", false)?]
-        .into_iter()
-        .flatten()
-        .max_by_key(|l| (l.value, !l.included));
-    let high = [read("maximum", true)?, read("exclusiveMaximum", false)?]
-        .into_iter()
-        .flatten()
-        .min_by_key(|l| (l.value, l.included));
-    Ok(Limits { low, high })
-}
-
-/// A keyword that counts something.
-fn count(node: &Node, keyword: &str, path: &str) -> Result<Option<usize>> {
-    match node.get(keyword) {
-        None => Ok(None),
-        Some(Node::Number(n)) if n.as_f64().is_some_and(|f| f >= 0.0 && f.fract() == 0.0) => {
-            Ok(n.as_f64().map(|f| f as usize))
-        }
-        Some(_) => Err(bad(&format!("{path}/{keyword}"), "a whole number of 0 or more is needed".into())),
-    }
-}
-
-/// A given value.
-fn literal(value: &Node) -> Expr {
-    let list = |open: &str, items: Vec<Expr>, close: &str| {
-        let members = items.into_iter().map(|item| (item, true)).collect();
-        Expr::Concat(vec![Expr::text(open), Expr::Members { members, separator: Box::new(comma()) }, Expr::text(close)])
-    };
-    match value {
-        Node::Array(items) => list("[", items.iter().map(literal).collect(), "]"),
-        Node::Object(entries) => {
-            list("{", entries.iter().map(|(key, value)| entry(Expr::text(&quoted(key)), literal(value))).collect(), "}")
-        }
-        plain => Expr::text(&plain.compact()),
-    }
-}
-
-/// A comma or a colon, and at most one space.
-fn comma() -> Expr {
-    Expr::Concat(vec![Expr::text(","), Expr::text(" ").repeat(0, Some(1))])
-}
-
-fn entry(key: Expr, value: Expr) -> Expr {
-    Expr::Concat(vec![key, Expr::text(":"), Expr::text(" ").repeat(0, Some(1)), value])
-}
-
-fn quotes(text: Expr) -> Expr {
-    Expr::Concat(vec![Expr::text("\""), text, Expr::text("\"")])
-}
-
-/// Any JSON value whose arrays and objects are nested at most so deep.
-fn any_value(nesting: usize) -> Result<Arc<Dfa>> {
-    cached(&format!("value {nesting}"), || {
-        let mut options = vec![
-            Expr::text("null"),
-            Expr::text("true"),
-            Expr::text("false"),
-            Expr::Dfa(fragment(NUMBER)?),
-            quotes(string::any()?),
-        ];
-        if let Some(inner) = nesting.checked_sub(1) {
-            let items = Expr::List {
-                of: Box::new(Expr::Dfa(any_value(inner)?)),
-                separator: Box::new(comma()),
-                min: 0,
-                max: None,
-            };
-            options.push(Expr::Concat(vec![Expr::text("["), items, Expr::text("]")]));
-            options.push(Expr::Dfa(any_object(nesting)?));
-        }
-        Expr::Alt(options).dfa()
-    })
-}
-
-/// Any JSON object, itself the first of so many levels.
-fn any_object(nesting: usize) -> Result<Arc<Dfa>> {
-    cached(&format!("object {nesting}"), || {
-        let member = entry(quotes(string::any()?), Expr::Dfa(any_value(nesting.saturating_sub(1))?));
-        let members = Expr::List { of: Box::new(member), separator: Box::new(comma()), min: 0, max: None };
-        Expr::Concat(vec![Expr::text("{"), members, Expr::text("}")]).dfa()
-    })
-}
-
-/// An expression of ours as an automaton, made once.
-pub(crate) fn fragment(pattern: &str) -> Result<Arc<Dfa>> {
-    cached(pattern, || regex::language(pattern))
-}
-
-/// Automata that every schema needs, by name. Only names from this crate come here, so that there are few.
-fn cached(name: &str, make: impl FnOnce() -> Result<Dfa>) -> Result<Arc<Dfa>> {
-    static KNOWN: LazyLock<Mutex<HashMap<String, Arc<Dfa>>>> = LazyLock::new(Mutex::default);
-    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(dfa) = known().get(name) {
-        return Ok(dfa.clone());
-    }
-    let dfa = Arc::new(make()?);
-    known().insert(name.into(), dfa.clone());
-    Ok(dfa)
 }
 
 fn percent_decoded(text: &str) -> String {

@@ -1,9 +1,10 @@
 //! Numbers within limits, digit by digit.
 
+use super::parts::fragment;
 use crate::Result;
 use crate::dfa::{DEAD, Dfa};
 use crate::nfa::Expr;
-use crate::schema::fragment;
+use crate::work::Work;
 
 /// Limits of a number, both included.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -125,7 +126,7 @@ fn digit(low: u8, high: u8) -> Expr {
 }
 
 /// Whole numbers that this one divides: the rest so far is the state. 0 has no sign.
-pub(crate) fn multiples(of: u32) -> Result<Dfa> {
+pub(crate) fn multiples(of: u32, work: &Work) -> Result<Dfa> {
     // States: 0 start, 1 behind the sign, 2 the number 0, 3 + rest. Classes: digits, the sign, everything else.
     let class = |byte: u8| match byte {
         b'0'..=b'9' => byte - b'0',
@@ -146,5 +147,5 @@ pub(crate) fn multiples(of: u32) -> Result<Dfa> {
         }
     }
     let accepts = (0..states).map(|state| state == 2 || state == 3).collect();
-    Dfa { class: (0..=255).map(class).collect(), classes: 12, next, accepts }.reduced()
+    Dfa { class: (0..=255).map(class).collect(), classes: 12, next, accepts }.reduced(work)
 }

@@ -1,9 +1,10 @@
 //! JSON strings: their characters, expressions over them, formats.
 
+use super::parts::fragment;
+use super::tree::quoted;
 use crate::dfa::Dfa;
 use crate::nfa::Expr;
-use crate::schema::fragment;
-use crate::schema::tree::quoted;
+use crate::work::Work;
 use crate::{Error, Result, regex};
 use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind};
 use std::sync::Arc;
@@ -49,14 +50,14 @@ pub(crate) fn counted(min: usize, max: Option<usize>) -> Result<Expr> {
 }
 
 /// Texts in which the expression matches somewhere, as JSON Schema has it. Letters, digits and words are ASCII's, as ECMAScript has it.
-pub(crate) fn pattern(pattern: &str) -> Result<Expr> {
+pub(crate) fn pattern(pattern: &str, work: &Work) -> Result<Expr> {
     let mut options = Vec::new();
-    for branch in regex::parse(&ascii_classes(pattern))? {
+    for branch in regex::parse(&ascii_classes(pattern), work)? {
         let mut parts = Vec::new();
         if !branch.from_start {
             parts.push(any()?);
         }
-        parts.push(written(&branch.hir).map_err(|e| regex::named(e, pattern))?);
+        parts.push(written(&branch.hir, work).map_err(|e| regex::named(e, pattern))?);
         if !branch.to_end {
             parts.push(any()?);
         }
@@ -86,7 +87,7 @@ fn ascii_classes(pattern: &str) -> String {
 }
 
 /// An expression over characters as one over what JSON writes for them: quotes, backslashes and control characters are escaped.
-fn written(hir: &Hir) -> Result<Expr> {
+fn written(hir: &Hir, work: &Work) -> Result<Expr> {
     let not_text = || regex::bad("", "it matches bytes that are no UTF-8");
     Ok(match hir.kind() {
         HirKind::Empty => Expr::Bytes(Vec::new()),
@@ -94,20 +95,25 @@ fn written(hir: &Hir) -> Result<Expr> {
             let text = std::str::from_utf8(&literal.0).map_err(|_| not_text())?;
             Expr::Bytes(escaped(text))
         }
-        HirKind::Class(class) => characters(match class {
-            Class::Unicode(class) => class.clone(),
-            Class::Bytes(class) => class.to_unicode_class().ok_or_else(not_text)?,
-        })?,
+        HirKind::Class(class) => characters(
+            match class {
+                Class::Unicode(class) => class.clone(),
+                Class::Bytes(class) => class.to_unicode_class().ok_or_else(not_text)?,
+            },
+            work,
+        )?,
         HirKind::Look(_) => return Err(regex::bad("", "it looks around")),
-        HirKind::Repetition(r) => written(&r.sub)?.repeat(r.min as usize, r.max.map(|max| max as usize)),
-        HirKind::Capture(capture) => written(&capture.sub)?,
-        HirKind::Concat(parts) => Expr::Concat(parts.iter().map(written).collect::<Result<_>>()?),
-        HirKind::Alternation(options) => Expr::Alt(options.iter().map(written).collect::<Result<_>>()?),
+        HirKind::Repetition(r) => written(&r.sub, work)?.repeat(r.min as usize, r.max.map(|max| max as usize)),
+        HirKind::Capture(capture) => written(&capture.sub, work)?,
+        HirKind::Concat(parts) => Expr::Concat(parts.iter().map(|part| written(part, work)).collect::<Result<_>>()?),
+        HirKind::Alternation(options) => {
+            Expr::Alt(options.iter().map(|part| written(part, work)).collect::<Result<_>>()?)
+        }
     })
 }
 
 /// A class of characters: those that JSON writes as they are, and the others one by one.
-fn characters(mut class: ClassUnicode) -> Result<Expr> {
+fn characters(mut class: ClassUnicode, work: &Work) -> Result<Expr> {
     let special =
         ClassUnicode::new([('\0', '\x1f'), ('"', '"'), ('\\', '\\')].map(|(a, b)| ClassUnicodeRange::new(a, b)));
     let mut escapes = special.clone();
@@ -119,7 +125,7 @@ fn characters(mut class: ClassUnicode) -> Result<Expr> {
         .map(|c| Expr::Bytes(escaped(c.encode_utf8(&mut [0; 4]))))
         .collect();
     if !class.ranges().is_empty() {
-        options.push(Expr::Dfa(Arc::new(regex::automaton(&Hir::class(Class::Unicode(class)))?)));
+        options.push(Expr::Dfa(Arc::new(regex::automaton(&Hir::class(Class::Unicode(class)), work)?)));
     }
     Ok(Expr::Alt(options))
 }
@@ -131,13 +137,13 @@ fn escaped(text: &str) -> Vec<u8> {
 }
 
 /// The texts of all of these, or why there are none.
-pub(crate) fn all_of(parts: Vec<Expr>) -> Result<Expr> {
+pub(crate) fn all_of(parts: Vec<Expr>, work: &Work) -> Result<Expr> {
     let mut parts = parts.into_iter();
     let Some(first) = parts.next() else { return any() };
     let Some(second) = parts.next() else { return Ok(first) };
-    let mut dfa = first.dfa()?.intersection(&second.dfa()?)?;
+    let mut dfa = first.dfa(work)?.intersection(&second.dfa(work)?, work)?;
     for part in parts {
-        dfa = dfa.intersection(&part.dfa()?)?;
+        dfa = dfa.intersection(&part.dfa(work)?, work)?;
     }
     Ok(Expr::Dfa(Arc::new(dfa)))
 }

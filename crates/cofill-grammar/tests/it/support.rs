@@ -1,5 +1,6 @@
 use cofill::{ClassStats, ClassTable, Constraint, ConstraintView, Proposal, RowStats, TokenClasses, TokenId};
 use cofill_grammar::{Grammar, Vocabulary};
+use std::time::{Duration, Instant};
 
 /// Small seeded numbers, so that a failing case can be found again.
 pub(crate) struct Random(pub(crate) u64);
@@ -21,6 +22,13 @@ impl Random {
     pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
+}
+
+/// How long this thread has computed; where the system does not say, the time that has passed.
+pub(crate) fn busy(since: Instant) -> Duration {
+    let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+    let nanoseconds = told.and_then(|text| text.split(' ').next()?.parse().ok());
+    nanoseconds.map_or_else(|| since.elapsed(), Duration::from_nanos)
 }
 
 /// These texts as tokens, then an end token, a pad token and a mask, which is the last.

@@ -192,9 +192,7 @@ impl RunOptions {
         if self.choice.iter().any(String::is_empty) {
             return bad("choice", "a text of one character or more", "an empty text".into());
         }
-        let constraints =
-            [("schema", self.schema.is_some()), ("regex", self.regex.is_some()), ("choice", !self.choice.is_empty())];
-        let given: Vec<&str> = constraints.into_iter().filter(|(_, given)| *given).map(|(name, _)| name).collect();
+        let given = self.constraints();
         if given.len() > 1 {
             return bad("constraint", "one of schema, regex and choice", given.join(" and "));
         }
@@ -215,6 +213,13 @@ impl RunOptions {
             }
             length => Ok(length.and_then(Length::fixed)),
         }
+    }
+
+    /// The names of the options that hold texts to a language, as far as they are given; a run has one at most.
+    pub fn constraints(&self) -> Vec<&'static str> {
+        let RunOptions { schema, regex, choice, .. } = self;
+        let all = [("schema", schema.is_some()), ("regex", regex.is_some()), ("choice", !choice.is_empty())];
+        all.into_iter().filter(|(_, given)| *given).map(|(name, _)| name).collect()
     }
 
     /// Refuses a sampler that asks a companion where none is given, and a companion whom the sampler never asks.

@@ -164,7 +164,6 @@ fn the_replay_in_a_browser_is_the_decode() {
     let cases: Vec<serde_json::Value> = [adas, p2, hostile, veto, grown, ended].iter().map(case).collect();
     let file = scratch("node-traces.json");
     fs::write(&file, serde_json::to_vec(&cases).unwrap()).unwrap();
-<<<<<<< HEAD
     for (script, tests) in
         [("cofill-report/src/trace_page/state.test.mjs", 15), ("cofill-serve/page/page.test.mjs", 10)]
     {
@@ -173,12 +172,6 @@ fn the_replay_in_a_browser_is_the_decode() {
         let (said, failed) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
         assert!(ran.status.success() && said.contains(&format!("pass {tests}")), "{said}{failed}");
     }
-=======
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../cofill-report/src/trace_page/state.test.mjs");
-    let ran = Command::new("node").arg(script).env("TRACES", &file).output().unwrap();
-    let (said, failed) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
-    assert!(ran.status.success() && said.contains("pass 13"), "{said}{failed}");
->>>>>>> length
 }
 
 #[test]

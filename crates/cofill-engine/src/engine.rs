@@ -453,7 +453,8 @@ impl Open {
         let model = Model::of(&checkpoint, options.load())?;
         let eos_id = model.config().eos_id;
         let text = checkpoint.tokenizer();
-        let text = text.map(|tokenizer| Arc::new(Text { eos: tokenizer.piece(eos_id), tokenizer, chat: checkpoint.chat() }));
+        let text =
+            text.map(|tokenizer| Arc::new(Text { eos: tokenizer.piece(eos_id), tokenizer, chat: checkpoint.chat() }));
         let defaults = checkpoint.generation_defaults()?;
         Ok(Open { checkpoint, model, text, defaults, companion: None })
     }

@@ -10,7 +10,9 @@ use crate::question::{Judged, Question};
 use crate::reading::Reading;
 use crate::{Engine, Result};
 use cofill::trace::{End, Header, VERSION};
-use cofill::{Canvas, Constraint, Decode, DecodeBuilder, Denoiser, Pool, Prediction, Query, SamplerSpec, Step, Ticket, TokenId};
+use cofill::{
+    Canvas, Constraint, Decode, DecodeBuilder, Denoiser, Pool, Prediction, Query, SamplerSpec, Step, Ticket, TokenId,
+};
 use serde::Serialize;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -327,7 +329,19 @@ impl Filling {
         let (ticket, index) = (self.pool.add(decode), self.next);
         self.next += 1;
         let (steps, seconds, end) = (Vec::new(), Seconds::default(), None);
-        self.running.push(Running { index, ticket, start, question, stops, gaps, growth, expects_end, steps, seconds, end });
+        self.running.push(Running {
+            index,
+            ticket,
+            start,
+            question,
+            stops,
+            gaps,
+            growth,
+            expects_end,
+            steps,
+            seconds,
+            end,
+        });
         index
     }
 

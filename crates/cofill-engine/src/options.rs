@@ -97,6 +97,9 @@ pub struct RunOptions {
     /// wants it.
     #[cfg_attr(feature = "clap", arg(skip))]
     pub collapse: bool,
+    /// Tokens that are never proposed, by id; a server's clients name them so (`logit_bias` of -100).
+    #[cfg_attr(feature = "clap", arg(skip))]
+    pub suppress: Vec<TokenId>,
 }
 
 /// A model, a sampler, and how they are put together.
@@ -149,7 +152,8 @@ impl RunOptions {
     /// How tokens are proposed by a model whose texts and turns end with these tokens.
     pub fn proposal(&self, ends: Ends) -> Proposal {
         let mut proposal = Proposal::sampled(self.temperature, self.seed);
-        proposal.suppress = if self.logits_eos_inf { ends.of_text.into_iter().collect() } else { Vec::new() };
+        proposal.suppress.clone_from(&self.suppress);
+        proposal.suppress.extend(ends.of_text.filter(|_| self.logits_eos_inf));
         proposal.demote = if self.confidence_eos_eot_inf { ends.tokens() } else { Vec::new() };
         proposal.style = match (self.top_p, self.top_k) {
             (None, None) => Style::Clean,

@@ -139,7 +139,8 @@ impl DecodeBuilder {
 
     /// Checks the settings and shows the job to the sampler, once.
     pub fn begin(self) -> Result<Decode> {
-        let DecodeBuilder { canvas, mut policy, schedule, proposal, cap, mut collapse, spent, first_step, constraint } = self;
+        let DecodeBuilder { canvas, mut policy, schedule, proposal, cap, mut collapse, spent, first_step, constraint } =
+            self;
         schedule.check()?;
         proposal.check()?;
         let job = Job {
@@ -222,8 +223,18 @@ impl Decode {
         }
         canvas.append(n);
         let first_step = self.job.first_step + self.step;
-        let next =
-            DecodeBuilder { canvas, policy, schedule, proposal, cap, collapse, spent: nfe, first_step, constraint: None }.begin()?;
+        let next = DecodeBuilder {
+            canvas,
+            policy,
+            schedule,
+            proposal,
+            cap,
+            collapse,
+            spent: nfe,
+            first_step,
+            constraint: None,
+        }
+        .begin()?;
         Ok(Decode { companion_nfe, sequence, appended: self.appended + n, ..next })
     }
 

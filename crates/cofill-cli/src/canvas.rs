@@ -19,7 +19,7 @@ pub(crate) struct CanvasArgs {
     #[arg(long, value_name = "IDS", conflicts_with_all = ["prompt", "prompt_tokens", "length", "chat"])]
     tokens: Option<String>,
     /// Text with gaps to fill.
-    #[arg(long, value_name = "TEXT", help = "Text with gaps to fill, the rest kept verbatim: \"The capital of France is [MASK:4].\"", conflicts_with_all = ["prompt", "prompt_tokens", "tokens", "length", "chat"])]
+    #[arg(long, value_name = "TEXT", help = "Text with gaps to fill, the rest kept verbatim: \"The capital of France is [MASK:4].\" [MASK:auto] finds its own length", conflicts_with_all = ["prompt", "prompt_tokens", "tokens", "length", "chat"])]
     template: Option<String>,
 }
 

@@ -136,7 +136,11 @@ fn refuse(options: &RunOptions) -> Done<()> {
         ("--block", options.block.is_some()),
         ("--max-nfe", options.max_nfe.is_some()),
         ("--stop", !options.stop.is_empty()),
+        ("--min-tokens", options.min_tokens.is_some()),
         ("--companion", options.companion.is_some()),
+        ("--schema", options.schema.is_some()),
+        ("--regex", options.regex.is_some()),
+        ("--choice", !options.choice.is_empty()),
     ];
     match given.iter().find(|(_, given)| *given) {
         Some((flag, _)) => Err(Fail::request(format!(

@@ -5,9 +5,11 @@ use crate::fail::{Done, Fail, warning_line};
 use crate::output::{ForceArgs, failed, refused};
 use crate::progress::Progress;
 use crate::show::{Show, count, lines};
-use cofill::trace::{End, TraceWriter};
+use cofill::trace::TraceWriter;
 use cofill::{SamplerSpec, Step, TokenId};
-use cofill_engine::{Engine, Finish, Generation, Judged, Prepared, RunSpec, Spelling, StepEvent};
+use cofill_engine::{
+    Ended, Engine, Finish, Generation, Judged, Length, Prepared, RunSpec, SettledGap, Spelling, StepEvent,
+};
 use cofill_report::output::{self, Output};
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
@@ -49,7 +51,7 @@ pub(crate) fn run(args: &Args) -> Done {
     };
     let load = begun.elapsed().as_secs_f64();
     let (input, options) = args.canvas.input(&engine, options)?;
-    let prepared = engine.prepare(&input, sampler, &options)?;
+    let prepared = engine.prepare_auto(&input, sampler, &options)?;
     prepared.warnings.iter().for_each(|warning| warning_line(warning));
     let generation = fill(args, &mut engine, prepared)?;
     report(args, &engine, &generation, load)
@@ -58,7 +60,8 @@ pub(crate) fn run(args: &Args) -> Done {
 /// Fills the canvas while it is shown, traced, and counted.
 fn fill(args: &Args, engine: &mut Engine, prepared: Prepared) -> Done<Generation> {
     let start = prepared.start.clone();
-    let header = engine.trace_header(&start, &args.run.sampler, &args.run.options);
+    let mut header = engine.trace_header(&start, &args.run.sampler, &args.run.options);
+    header.probes = prepared.probes();
     let file = args.trace.as_ref().map(|path| Output::growing(path, args.force.existing())).transpose();
     let mut file = file.map_err(refused("--trace"))?;
     let torn = |error: std::io::Error| match &args.trace {
@@ -71,9 +74,9 @@ fn fill(args: &Args, engine: &mut Engine, prepared: Prepared) -> Done<Generation
         Some(file) => Some(TraceWriter::new(file, &header).map_err(torn)?),
         None => None,
     };
-    let mut show = args.show.then(|| Show::new(&start, &header.pieces, Spelling::of(&args.run.model)));
+    let mut show = args.show.then(|| Show::new(&start, &header.pieces, Spelling::of(&args.run.model), header.probes));
     let progress = (!args.show).then(|| Progress::filling(start.n_masked()));
-    let mut failed_to_trace = None;
+    let (mut failed_to_trace, mut masks) = (None, start.n_masked());
     let mut watch = |event: &StepEvent<'_>| {
         // A picture that cannot be drawn (stderr is gone) must not cost the answer or the trace.
         if let Some(drawn) = &mut show
@@ -82,7 +85,8 @@ fn fill(args: &Args, engine: &mut Engine, prepared: Prepared) -> Done<Generation
             show = None;
         }
         if let Some(progress) = &progress {
-            progress.step(start.n_masked() - event.canvas.n_masked(), event.nfe);
+            masks += event.step.appended;
+            progress.step(masks - event.canvas.n_masked(), masks, event.nfe);
         }
         match trace.as_mut().map(|trace| trace.step(event.step)) {
             Some(Err(error)) => {
@@ -99,7 +103,7 @@ fn fill(args: &Args, engine: &mut Engine, prepared: Prepared) -> Done<Generation
     let generation = generation?;
     drop(progress);
     if let Some(trace) = trace {
-        trace.end(&End { nfe: generation.nfe, tokens: generation.canvas.tokens().to_vec() }).map_err(torn)?;
+        trace.end(&generation.trace_end()).map_err(torn)?;
     }
     if let Some(mut file) = file {
         file.publish().map_err(failed("--trace"))?;
@@ -126,11 +130,14 @@ fn report(args: &Args, engine: &Engine, generation: &Generation, load: f64) -> D
             tokens: generation.canvas.tokens(),
             text,
             nfe: *nfe,
+            probes: generation.probes(),
+            gaps: generation.gaps.iter().map(GapAnswer::of).collect(),
             tokens_per_forward: per_forward,
             useful_tokens: generation.useful,
             useful_tokens_per_second: per_second,
             seconds: Seconds { load, model: seconds.model, sampler: seconds.sampler },
             finish: generation.finish,
+            ended: generation.ended,
             model: engine.name(),
             sampler,
             judged: judged.as_ref(),
@@ -142,9 +149,16 @@ fn report(args: &Args, engine: &Engine, generation: &Generation, load: f64) -> D
         let text = if out.is_terminal() { lines(text) } else { text.clone() };
         writeln!(out, "{text}")?;
     }
+    let probes = match generation.probes() {
+        0 => String::new(),
+        n => {
+            let lengths: Vec<String> = generation.gaps.iter().map(|gap| gap.length.to_string()).collect();
+            format!(" ({n} to find {} of {})", count(lengths.len(), "gap"), lengths.join(" and "))
+        }
+    };
     let _ = writeln!(
         anstream::stderr(),
-        "{sampler}  {} in {}, {per_forward:.2} per forward; {per_second:.1} useful tokens/s; load {}, model {}, sampler {}",
+        "{sampler}  {} in {}{probes}, {per_forward:.2} per forward; {per_second:.1} useful tokens/s; load {}, model {}, sampler {}",
         count(generation.filled(), "token"),
         count(*nfe, "forward"),
         duration(load),
@@ -160,8 +174,18 @@ fn report(args: &Args, engine: &Engine, generation: &Generation, load: f64) -> D
         None => {}
     }
     if generation.finish == Finish::Capped {
-        let left = count(generation.canvas.n_masked(), "mask");
-        warning_line(&format!("{left} left after --max-nfe {nfe}; raise it"));
+        match generation.canvas.n_masked() {
+            0 => warning_line(&format!("the answer has no end after --max-nfe {nfe}; raise it")),
+            left => warning_line(&format!("{} left after --max-nfe {nfe}; raise it", count(left, "mask"))),
+        }
+    }
+    if generation.is_cut_off() {
+        let remedy = match args.run.options.length {
+            Some(Length::Auto) => "raise --max-length",
+            _ => "raise -n or use -n auto",
+        };
+        let positions = count(generation.filled(), "position");
+        warning_line(&format!("the answer fills its {positions} without an end; it may be cut off: {remedy}"));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -172,16 +196,38 @@ struct Answer<'a> {
     tokens: &'a [TokenId],
     text: &'a str,
     nfe: usize,
+    #[serde(skip_serializing_if = "is_zero")]
+    probes: usize,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    gaps: Vec<GapAnswer>,
     tokens_per_forward: f64,
     useful_tokens: usize,
     useful_tokens_per_second: f64,
     seconds: Seconds,
     finish: Finish,
+    ended: Ended,
     model: &'a str,
     sampler: &'a SamplerSpec,
     #[serde(flatten)]
     judged: Option<&'a Judged>,
     steps: Vec<StepAnswer<'a>>,
+}
+
+fn is_zero(n: &usize) -> bool {
+    *n == 0
+}
+
+/// A gap whose length was found.
+#[derive(Serialize)]
+struct GapAnswer {
+    length: usize,
+    probes: usize,
+}
+
+impl GapAnswer {
+    fn of(gap: &SettledGap) -> GapAnswer {
+        GapAnswer { length: gap.length, probes: gap.tried.len() }
+    }
 }
 
 /// Where the time went; with the rate it makes, the only part of an answer that differs from run to run.
@@ -201,6 +247,8 @@ struct StepAnswer<'a> {
     forced: bool,
     #[serde(skip_serializing_if = "<[usize]>::is_empty")]
     remasked: &'a [usize],
+    #[serde(skip_serializing_if = "is_zero")]
+    appended: usize,
 }
 
 impl StepAnswer<'_> {
@@ -211,6 +259,7 @@ impl StepAnswer<'_> {
             confidence: step.commits.iter().map(|commit| commit.confidence).collect(),
             forced: step.forced,
             remasked: &step.remasked,
+            appended: step.appended,
         }
     }
 }

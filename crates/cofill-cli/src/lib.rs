@@ -26,6 +26,7 @@ mod report;
 mod samplers;
 mod score;
 mod select;
+mod serve;
 mod show;
 mod signals;
 mod sweep;
@@ -50,6 +51,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Generate(Box<generate::Args>),
+    Serve(Box<serve::Args>),
     Select(select::Args),
     Probe(probe::Args),
     Models(models::Args),
@@ -93,6 +95,7 @@ fn program() -> std::io::Result<PathBuf> {
 fn command(command: Command) -> ExitCode {
     let done = match command {
         Command::Generate(mut args) => settled(&mut args.run).and_then(|()| generate::run(&args)),
+        Command::Serve(args) => serve::run(&args),
         Command::Select(args) => select::run(&args),
         Command::Probe(args) => probe::run(&args),
         Command::Models(args) => models::run(&args),

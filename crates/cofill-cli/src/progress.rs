@@ -79,8 +79,9 @@ impl Progress {
         Progress { bar }
     }
 
-    /// After a step: positions filled so far, and the forwards it took.
-    pub(crate) fn step(&self, filled: usize, nfe: usize) {
+    /// After a step: positions filled so far, of how many, and the forwards it took.
+    pub(crate) fn step(&self, filled: usize, of: usize, nfe: usize) {
+        self.bar.set_length(of as u64);
         self.bar.set_position(filled as u64);
         self.bar.set_message(status(filled, nfe, self.bar.elapsed()));
     }

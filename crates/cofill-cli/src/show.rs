@@ -42,14 +42,14 @@ const END: (&str, &str) = ("<|endoftext|>", "∎");
 const FRAME: Duration = Duration::from_millis(90);
 
 impl Show {
-    /// Starts from a canvas; `pieces` are the texts of its tokens.
-    pub(crate) fn new(canvas: &Canvas, pieces: &[String], spelling: Spelling) -> Show {
+    /// Starts from a canvas; `pieces` are the texts of its tokens, `probes` the forwards that were spent before the first step.
+    pub(crate) fn new(canvas: &Canvas, pieces: &[String], spelling: Spelling, probes: usize) -> Show {
         let cell = |(position, text): (usize, &String)| match canvas.is_masked(position) {
             true => Cell { text: "_".into(), state: State::Masked },
             false => Cell { text: lines(text), state: State::Fixed },
         };
         let cells = pieces.iter().enumerate().map(cell).collect();
-        Show { cells, spelling, live: live(), drawn: 0, nfe: 0 }
+        Show { cells, spelling, live: live(), drawn: 0, nfe: probes }
     }
 
     /// Draws a step; `pieces` are the texts of its commits.
@@ -59,13 +59,19 @@ impl Show {
                 *new = false;
             }
         }
+        let mask = Cell { text: "_".into(), state: State::Masked };
+        self.cells.resize(self.cells.len() + step.appended, mask.clone());
         for (commit, text) in step.commits.iter().zip(pieces) {
             let state = State::Committed { confidence: commit.confidence, new: true };
             let text = if text == END.0 { END.1 } else { text };
             self.cells[commit.position] = Cell { text: lines(text), state };
         }
         for &position in &step.remasked {
-            self.cells[position] = Cell { text: "_".into(), state: State::Masked };
+            self.cells[position] = mask.clone();
+        }
+        if let Some(collapse) = &step.collapsed {
+            let end = self.cells[collapse.by].clone();
+            collapse.positions.iter().for_each(|&position| self.cells[position] = end.clone());
         }
         self.nfe += step.forwards;
         let mut err = anstream::stderr().lock();
@@ -86,7 +92,7 @@ impl Show {
     }
 
     fn status(&self, step: &Step) -> String {
-        let left = step.n_masked + step.remasked.len() - step.commits.len();
+        let left = step.n_masked + step.remasked.len() - step.filled().count();
         let mut status =
             format!("step {:>3}  nfe {:>3}  masked {:>3} -> {left:<3}", step.step, self.nfe, step.n_masked);
         if step.forced {

@@ -73,7 +73,7 @@ fn replay(trace: &Trace, as_json: bool) -> Done {
         false => trace.header.tokens.iter().map(ToString::to_string).collect(),
     };
     let spelling = if named { Spelling::of(&trace.header.model) } else { Spelling::Words };
-    let mut show = Show::new(&canvas, &pieces, spelling);
+    let mut show = Show::new(&canvas, &pieces, spelling, trace.header.probes);
     for step in &trace.steps {
         let texts: Vec<String> = match step.pieces.len() == step.commits.len() {
             true => step.pieces.clone(),
@@ -83,12 +83,21 @@ fn replay(trace: &Trace, as_json: bool) -> Done {
             show.step(step, &texts)?;
         }
         step.apply(&mut canvas)?;
+        pieces.resize(canvas.tokens().len(), "[MASK]".into());
         for (commit, text) in step.commits.iter().zip(texts) {
             pieces[commit.position] = text;
         }
         for &position in &step.remasked {
             pieces[position] = "[MASK]".into();
         }
+        if let Some(collapse) = &step.collapsed {
+            let end = pieces[collapse.by].clone();
+            collapse.positions.iter().for_each(|&position| pieces[position] = end.clone());
+        }
+    }
+    if let Some(end) = &trace.end {
+        canvas.append(end.appended);
+        pieces.resize(canvas.tokens().len(), "[MASK]".into());
     }
     let mut out = std::io::stdout().lock();
     let text = pieces.join(" ");

@@ -16,6 +16,9 @@ pub enum Error {
     /// The decode.
     #[error(transparent)]
     Decode(#[from] cofill::Error),
+    /// The language that the text is held to.
+    #[error(transparent)]
+    Language(#[from] cofill_grammar::Error),
     /// There is no such model.
     #[error("unknown model `{name}`; give {}", crate::MODEL_NAMES)]
     UnknownModel {
@@ -105,7 +108,7 @@ pub enum Error {
         mask_id: TokenId,
     },
     /// `[MASK:` without a number of positions.
-    #[error("`{gap}` is not a gap; write [MASK:4] for four positions, 1 to 65535")]
+    #[error("`{gap}` is not a gap; write [MASK:4] for four positions, 1 to 65535, or [MASK:auto]")]
     BadGap {
         /// What was written.
         gap: String,
@@ -113,6 +116,19 @@ pub enum Error {
     /// A text with gaps that has none.
     #[error("the template has no gap; write [MASK:4] where four positions are to be filled")]
     NoGap,
+    /// A gap whose length takes forwards to find, where none may be spent.
+    #[error(
+        "the length of [MASK:auto] is found by forwards of a model, which are not spent here; give a number, such as [MASK:4]"
+    )]
+    OpenGap,
+    /// An answer that would never end.
+    #[error("length must be a number for `{name}`, which {why}; give one in place of `auto`")]
+    Endless {
+        /// The model.
+        name: String,
+        /// Why nothing would end it.
+        why: &'static str,
+    },
     /// Not a token id.
     #[error("`{given}` is not a token id; expected {expected}")]
     NotATokenId {

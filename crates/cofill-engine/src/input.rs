@@ -1,8 +1,10 @@
 //! From what was given to a canvas: a prompt and masks, a chat, a text with gaps, or tokens.
 
+use crate::growth::Room;
+use crate::length::Length;
 use crate::options::RunOptions;
 use crate::question::Question;
-use crate::{Engine, Error, Result};
+use crate::{Engine, Error, Result, TextLanguage};
 use cofill::{Canvas, TokenId};
 use cofill_model::Message;
 use cofill_tasks::mini::Form;
@@ -21,7 +23,7 @@ pub enum Input {
     Prompt(String),
     /// A chat, and masks for its next turn. A model without a chat template gets the user's last message as its prompt, with a warning.
     Messages(Vec<Message>),
-    /// Text with gaps (`[MASK:4]`), everything around them kept as it is.
+    /// Text with gaps (`[MASK:4]`, `[MASK:auto]`), everything around them kept as it is.
     Template(String),
     /// A prompt as tokens, and masks after it.
     PromptTokens(Vec<TokenId>),
@@ -35,6 +37,8 @@ pub(crate) struct Drawn {
     pub(crate) canvas: Canvas,
     pub(crate) question: Option<Question>,
     pub(crate) warnings: Vec<String>,
+    /// How far it may grow, if it may.
+    pub(crate) room: Option<Room>,
 }
 
 impl Engine {
@@ -45,14 +49,14 @@ impl Engine {
             _ if !self.knows_mini_tasks() => None,
             Input::Prompt(text) => of(text, Form::Continue),
             Input::Template(text) => of(text, Form::Infill),
-            Input::Nothing if options.length.is_none() => Question::of(Question::USUAL),
+            Input::Nothing if options.length.and_then(Length::fixed).is_none() => Question::of(Question::USUAL),
             Input::Messages(messages) if !self.has_chat_template() => of(last_of_user(messages)?, Form::Continue),
             _ => None,
         }
     }
 
-    /// The canvas that an input describes; a question says what its prompt and length should be.
-    pub(crate) fn draw(&self, input: &Input, options: &RunOptions) -> Result<Drawn> {
+    /// The canvas that an input describes; a question says what its prompt and length should be, and a language how long it is at least.
+    pub(crate) fn draw(&self, input: &Input, options: &RunOptions, language: Option<&TextLanguage>) -> Result<Drawn> {
         let question = self.question(input, options);
         let mut warnings = Vec::new();
         let asked = |text: &String| question.as_ref().map_or(text, |question| &question.prompt).clone();
@@ -60,12 +64,12 @@ impl Engine {
         let prompt = match input {
             Input::Tokens(tokens) => {
                 let canvas = self.checked(tokens.clone(), 0, None)?;
-                return Ok(Drawn { canvas, question, warnings });
+                return Ok(Drawn { canvas, question, warnings, room: None });
             }
             Input::Template(text) => {
                 let tokens = begin(bos, self.fill_in(&asked(text))?);
                 let canvas = self.checked(tokens, 0, end)?;
-                return Ok(Drawn { canvas, question, warnings });
+                return Ok(Drawn { canvas, question, warnings, room: None });
             }
             Input::PromptTokens(tokens) => tokens.clone(),
             Input::Nothing if options.chat => return Err(Error::ChatWithoutPrompt),
@@ -83,10 +87,25 @@ impl Engine {
         if prompt.contains(&mask_id) {
             return Err(Error::MaskInPrompt { mask_id });
         }
-        let usual = || question.as_ref().map_or_else(|| self.usual_length(), |question| question.task.length());
-        let length = options.length.unwrap_or_else(usual);
-        let canvas = self.checked(begin(bos, prompt), length, end)?;
-        Ok(Drawn { canvas, question, warnings })
+        let usual = || {
+            let usual = question.as_ref().map_or_else(|| self.usual_length(), |question| question.task.length());
+            match language {
+                None => usual,
+                Some(language) if language.has_ends() => usual.max(language.shortest()),
+                Some(language) => language.shortest(), // without ends, a text fills its window
+            }
+        };
+        let prompt = begin(bos, prompt);
+        let room = match options.length {
+            Some(Length::Auto) => Some(self.room(prompt.len(), end, options)?),
+            _ => None,
+        };
+        let length = match (options.length, room) {
+            (_, Some(room)) => room.block.min(room.most),
+            (length, None) => length.and_then(Length::fixed).unwrap_or_else(usual),
+        };
+        let canvas = self.checked(prompt, length, end)?;
+        Ok(Drawn { canvas, question, warnings, room })
     }
 
     /// A chat as the checkpoint's template puts it, or the user's last message where there is no template.
@@ -144,15 +163,42 @@ pub enum Piece<'a> {
 
 /// A text with `[MASK:n]` gaps, in pieces. Each is encoded by itself, so that what stands between gaps stays as it is.
 pub fn gaps(text: &str) -> Result<Vec<Piece<'_>>> {
+    let piece = |part| match part {
+        Part::Text(text) => Ok(Piece::Text(text)),
+        Part::Gap(Gap::Masks(n)) => Ok(Piece::Masks(n)),
+        Part::Gap(Gap::Auto) => Err(Error::OpenGap),
+    };
+    parts(text)?.into_iter().map(piece).collect()
+}
+
+/// A piece of a text with gaps, of which some may be of a length that is still to be found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part<'a> {
+    Text(&'a str),
+    Gap(Gap),
+}
+
+/// `[MASK:4]` or `[MASK:auto]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Gap {
+    Masks(usize),
+    Auto,
+}
+
+/// A text with gaps, in parts.
+pub(crate) fn parts(text: &str) -> Result<Vec<Part<'_>>> {
     let wrong = |gap: &str| Error::BadGap { gap: format!("{MASK_GAP}{gap}") };
-    let mut parts = text.split(MASK_GAP);
-    let mut pieces = vec![Piece::Text(parts.next().unwrap_or_default())];
-    for part in parts {
+    let mut split = text.split(MASK_GAP);
+    let mut parts = vec![Part::Text(split.next().unwrap_or_default())];
+    for part in split {
         let (n, rest) = part.split_once(']').ok_or_else(|| wrong(part))?;
-        let n: u16 = n.parse().ok().filter(|&n| n > 0).ok_or_else(|| wrong(n))?;
-        pieces.extend([Piece::Masks(n.into()), Piece::Text(rest)]);
+        let gap = match n {
+            "auto" => Gap::Auto,
+            n => Gap::Masks(n.parse::<u16>().ok().filter(|&n| n > 0).ok_or_else(|| wrong(n))?.into()),
+        };
+        parts.extend([Part::Gap(gap), Part::Text(rest)]);
     }
-    if pieces.len() == 1 { Err(Error::NoGap) } else { Ok(pieces) }
+    if parts.len() == 1 { Err(Error::NoGap) } else { Ok(parts) }
 }
 
 fn last_of_user(messages: &[Message]) -> Option<&str> {
@@ -160,7 +206,7 @@ fn last_of_user(messages: &[Message]) -> Option<&str> {
 }
 
 /// `tokens` after `bos`, which is never there twice.
-fn begin(bos: Option<TokenId>, tokens: Vec<TokenId>) -> Vec<TokenId> {
+pub(crate) fn begin(bos: Option<TokenId>, tokens: Vec<TokenId>) -> Vec<TokenId> {
     match bos {
         Some(bos) if tokens.first() != Some(&bos) => [vec![bos], tokens].concat(),
         _ => tokens,
@@ -193,6 +239,8 @@ mod tests {
             let said = gaps(wrong).unwrap_err().to_string();
             assert!(said.starts_with("`[MASK:") && said.contains("is not a gap; write [MASK:4]"), "{said}");
         }
+        assert!(gaps("a[MASK:auto]").unwrap_err().to_string().contains("give a number"));
+        assert_eq!(parts("a[MASK:auto]").unwrap(), [Part::Text("a"), Part::Gap(Gap::Auto), Part::Text("")]);
         assert!(gaps("no gap").unwrap_err().to_string().contains("has no gap"));
     }
 

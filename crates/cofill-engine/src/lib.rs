@@ -21,7 +21,9 @@
 //! | [`Engine`] | a model and its text |
 //! | [`Input`] | what is to be filled: a prompt, a chat, a text with gaps, tokens |
 //! | [`StepEvent`], [`Generation`] | what happens step by step, and what came of it |
+//! | [`Length`], [`Ended`], [`SettledGap`] | how long an answer may become, how it ended, and how long a gap should be |
 //! | [`Filling`] | the same a round at a time, for whoever looks in between |
+//! | [`Schema`], [`TextLanguage`] | texts held to a language |
 //! | [`Scored`] | how probable given tokens are |
 //! | [`Question`] | what the tiny models know: prompts of the mini tasks, judged on the spot |
 //! | [`Calibrated`] | the strength of `+paths:auto` that was chosen for a model, and where it is kept |
@@ -29,27 +31,38 @@
 
 mod calibration;
 mod codec;
+mod constrain;
 mod engine;
 mod error;
+mod gap_length;
 mod generate;
+mod growth;
 mod hub_cache;
 mod input;
+mod length;
 mod options;
 mod provenance;
 mod question;
 mod reading;
+mod schema;
 mod score;
 
 pub use calibration::{Calibrated, cache_file, settle};
 pub use codec::Codec;
-pub use engine::{About, Engine, Specials};
+pub use cofill_grammar::Error as LanguageError;
+pub use constrain::TextLanguage;
+pub use engine::{About, Engine, Reader, Specials};
 pub use error::{Error, Result};
+pub use gap_length::SettledGap;
 pub use generate::{Filling, Finish, Generation, Prepared, Seconds, StepEvent, begin};
+pub use growth::Ended;
 pub use input::{Input, Piece, gaps, parse_tokens};
+pub use length::Length;
 pub use options::{DEFAULT_SAMPLER, Ends, RunOptions, RunSpec};
 pub use provenance::provenance;
 pub use question::{Judged, Question};
 pub use reading::Spelling;
+pub use schema::{BadSchema, Schema};
 pub use score::{Scored, check_rows};
 
 /// The models that can be named.

@@ -3,7 +3,9 @@
 //! [`RunOptions`] is the one list of options: its fields are the flags of the commands (with the feature `clap`), the keys of a
 //! recipe, the fields of a plan and the fields of a result's header. A new option is a field here, and every door has it.
 
-use cofill::{Error, Proposal, Result, SamplerSpec, Schedule, Style, TokenId};
+use crate::Schema;
+use crate::length::Length;
+use cofill::{Canvas, Error, Guard, Proposal, Result, SamplerSpec, Schedule, Style, TokenId};
 use cofill_model::{Device, Dtype, LoadOptions};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -24,11 +26,14 @@ pub struct RunOptions {
     /// What computes: cpu, cuda or metal; the latter need a build with the feature of that name.
     #[cfg_attr(feature = "clap", arg(long, value_name = "NAME", default_value_t = Device::Cpu))]
     pub device: Device,
-    /// How many positions to generate after the prompt (default: the paper's for a benchmark, what a mini task needs for its prompts, 12
-    /// for the toy, else 64).
+    /// How many positions to generate after the prompt, or `auto`: blocks until the text ends (default: the paper's for a benchmark, what
+    /// a mini task needs for its prompts, 12 for the toy, else 64).
     #[cfg_attr(feature = "clap", arg(short = 'n', long, value_name = "N", allow_negative_numbers = true))]
-    pub length: Option<usize>,
-    /// Decode blocks of N positions from left to right (default: no blocks).
+    pub length: Option<Length>,
+    /// The most positions that `--length auto` grows to (default: 512, or what the model holds).
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N"))]
+    pub max_length: Option<usize>,
+    /// Decode blocks of N positions from left to right (default: no blocks; 32 with `--length auto`).
     #[cfg_attr(feature = "clap", arg(long, value_name = "N"))]
     pub block: Option<usize>,
     /// Whether the canvas begins with the tokenizer's beginning-of-text token, unless the prompt has it already. What holds without is
@@ -63,6 +68,9 @@ pub struct RunOptions {
     /// model for their order (dus, dream@origin, p2@random) keep it.
     #[cfg_attr(feature = "clap", arg(long))]
     pub confidence_eos_eot_inf: bool,
+    /// Propose end of text and end of turn last at the first N positions of an answer, so that it is not empty (default: 0).
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N"))]
+    pub min_tokens: Option<usize>,
     /// An autoregressive model beside the model, for samplers that ask one (apd): `tiny-causal`, or the folder of a Qwen2 or Qwen3 with the
     /// model's vocabulary.
     #[cfg_attr(feature = "clap", arg(long, value_name = "MODEL"))]
@@ -76,6 +84,22 @@ pub struct RunOptions {
     /// Cut the generated text at the first of these; may be given several times.
     #[cfg_attr(feature = "clap", arg(long, value_name = "TEXT", value_parser = clap::builder::NonEmptyStringValueParser::new()))]
     pub stop: Vec<String>,
+    /// The text must be JSON that fits this JSON Schema: a file, or the word `object` for any JSON object.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "FILE", value_parser = Schema::of_argument, help_heading = "Constraints"))]
+    pub schema: Option<Schema>,
+    /// The text must match this regular expression as a whole.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "REGEX", help_heading = "Constraints"))]
+    pub regex: Option<String>,
+    /// The text must be one of these; given several times.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "TEXT", help_heading = "Constraints", value_parser = clap::builder::NonEmptyStringValueParser::new()))]
+    pub choice: Vec<String>,
+    /// Once an end is committed, everything behind it becomes that end without forwards. It changes how many there are, so only a server
+    /// wants it.
+    #[cfg_attr(feature = "clap", arg(skip))]
+    pub collapse: bool,
+    /// Tokens that are never proposed, by id; a server's clients name them so (`logit_bias` of -100).
+    #[cfg_attr(feature = "clap", arg(skip))]
+    pub suppress: Vec<TokenId>,
 }
 
 /// A model, a sampler, and how they are put together.
@@ -128,15 +152,24 @@ impl RunOptions {
     /// How tokens are proposed by a model whose texts and turns end with these tokens.
     pub fn proposal(&self, ends: Ends) -> Proposal {
         let mut proposal = Proposal::sampled(self.temperature, self.seed);
-        proposal.suppress = if self.logits_eos_inf { ends.of_text.into_iter().collect() } else { Vec::new() };
-        proposal.demote = match self.confidence_eos_eot_inf {
-            true => ends.of_text.into_iter().chain(ends.of_turn).collect(),
-            false => Vec::new(),
-        };
+        proposal.suppress.clone_from(&self.suppress);
+        proposal.suppress.extend(ends.of_text.filter(|_| self.logits_eos_inf));
+        proposal.demote = if self.confidence_eos_eot_inf { ends.tokens() } else { Vec::new() };
         proposal.style = match (self.top_p, self.top_k) {
             (None, None) => Style::Clean,
             (top_p, top_k) => Style::Filtered { top_p, top_k },
         };
+        proposal
+    }
+
+    /// The same for a canvas, at whose beginning an answer may not want to end.
+    pub fn proposal_for(&self, canvas: &Canvas, ends: Ends) -> Proposal {
+        let mut proposal = self.proposal(ends);
+        let (tail, tokens) = (canvas.tail(), ends.tokens());
+        let span = tail..tail.saturating_add(self.min_tokens.unwrap_or(0)).min(canvas.tokens().len());
+        if !span.is_empty() && !tokens.is_empty() {
+            proposal.guard = Some(Guard { tokens, span });
+        }
         proposal
     }
 
@@ -150,10 +183,47 @@ impl RunOptions {
         if !(self.cfg.is_finite() && self.cfg >= 0.0) {
             return bad("cfg", "a finite number, 0 or more", self.cfg.to_string());
         }
+        match self.max_length {
+            Some(0) => return bad("max_length", "1 or more", "0".into()),
+            Some(most) if self.length != Some(Length::Auto) => {
+                return bad("max_length", "left out, unless the length is `auto`", most.to_string());
+            }
+            _ => {}
+        }
         if self.stop.iter().any(String::is_empty) {
             return bad("stop", "a text of one character or more", "an empty text".into());
         }
+        if self.choice.iter().any(String::is_empty) {
+            return bad("choice", "a text of one character or more", "an empty text".into());
+        }
+        let given = self.constraints();
+        if given.len() > 1 {
+            return bad("constraint", "one of schema, regex and choice", given.join(" and "));
+        }
         Ok(())
+    }
+
+    /// The length where every canvas has one from the start, as in a score or a diagnostic: a number or none, but not `auto`. Nor may an end
+    /// of text be worth forwards there.
+    pub fn fixed_length(&self) -> Result<Option<usize>> {
+        if self.collapse {
+            let limit = "left out, since it changes how many forwards an answer takes".into();
+            return Err(Error::BadSetting { what: "collapse", limit, given: "true".into() });
+        }
+        match self.length {
+            Some(Length::Auto) => {
+                let limit = "a number of positions, since canvases that are compared are of one size".into();
+                Err(Error::BadSetting { what: "length", limit, given: "`auto`".into() })
+            }
+            length => Ok(length.and_then(Length::fixed)),
+        }
+    }
+
+    /// The names of the options that hold texts to a language, as far as they are given; a run has one at most.
+    pub fn constraints(&self) -> Vec<&'static str> {
+        let RunOptions { schema, regex, choice, .. } = self;
+        let all = [("schema", schema.is_some()), ("regex", regex.is_some()), ("choice", !choice.is_empty())];
+        all.into_iter().filter(|(_, given)| *given).map(|(name, _)| name).collect()
     }
 
     /// Refuses a sampler that asks a companion where none is given, and a companion whom the sampler never asks.
@@ -197,6 +267,13 @@ pub struct Ends {
     pub of_turn: Option<TokenId>,
 }
 
+impl Ends {
+    /// Those there are.
+    pub fn tokens(self) -> Vec<TokenId> {
+        self.of_text.into_iter().chain(self.of_turn).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -238,6 +315,8 @@ mod tests {
             (RunOptions { cfg: f64::NAN, ..usual.clone() }, "cfg"),
             (RunOptions { block: Some(0), ..usual.clone() }, "block"),
             (RunOptions { stop: vec![String::new()], ..usual.clone() }, "stop"),
+            (RunOptions { choice: vec![String::new()], ..usual.clone() }, "choice"),
+            (RunOptions { choice: vec!["a".into()], regex: Some("a".into()), ..usual.clone() }, "regex and choice"),
         ];
         for (options, named) in cases {
             let said = options.check().unwrap_err().to_string();

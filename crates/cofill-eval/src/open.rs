@@ -280,13 +280,14 @@ impl ResolvedRun {
             }
             false => (None, None),
         };
-        if spec.run.length == Some(0) {
+        let length = spec.run.fixed_length().map_err(cofill_engine::Error::from)?;
+        if length == Some(0) {
             return Err(Error::NoLength);
         }
         if spec.run.chat && !about.chats {
             return Err(Error::NoChatTemplate { model: spec.model.clone() });
         }
-        let length = spec.run.length.unwrap_or(spec.task.length());
+        let length = length.unwrap_or(spec.task.length());
         let named = [("task", json!(spec.task.name())), ("model", json!(spec.model)), ("sampler", json!(spec.sampler))];
         what.extend(named.map(|(name, value)| (name.into(), value)));
         what.extend(spec.run.deciding(length, bos));
@@ -386,8 +387,10 @@ pub(crate) fn ask(
         docs.clone().try_for_each(|doc| task.check(doc, engine, &run.settings))?;
     }
     let ends = engine.ends();
+    let language = engine.language(&run.settings.options)?;
+    let language = language.as_ref();
     let (model, codec) = engine.parts()?;
-    task.lend(run, |task| Ok(Run { task, settings: &run.settings, codec, ends }.batch(model, docs)?))
+    task.lend(run, |task| Ok(Run { task, settings: &run.settings, codec, ends, language }.batch(model, docs)?))
 }
 
 /// How many questions of a point are best asked together.

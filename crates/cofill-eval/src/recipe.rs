@@ -21,7 +21,7 @@ mod grid;
 
 use crate::spec::{EvalSpec, JudgeOptions, TaskOptions};
 use cofill::{Registry, SamplerSpec};
-use cofill_engine::RunOptions;
+use cofill_engine::{Length, RunOptions};
 use cofill_tasks::TaskName;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -201,9 +201,9 @@ impl Section {
     fn points(&self, samplers: &[SamplerSpec]) -> Result<Vec<EvalSpec>, String> {
         self.check()?;
         let Lists { models, tasks, lengths, limits, .. } = &self.lists;
-        let lengths: Vec<Option<usize>> = match lengths.is_empty() {
+        let lengths: Vec<Option<Length>> = match lengths.is_empty() {
             true => vec![self.run.length],
-            false => lengths.iter().map(|length| Some(length.get())).collect(),
+            false => lengths.iter().map(|length| Some(length.get().into())).collect(),
         };
         let mut points = Vec::with_capacity(models.len() * tasks.len() * samplers.len() * lengths.len());
         for model in models {
@@ -239,7 +239,7 @@ impl Section {
         if self.run.length.is_some() && !lengths.is_empty() {
             return Err("`length` and `lengths` are both given; remove one".into());
         }
-        self.run.check().map_err(|error| error.to_string())
+        self.run.check().and_then(|()| self.run.fixed_length()).map(drop).map_err(|error| error.to_string())
     }
 }
 

@@ -127,6 +127,7 @@ impl Decode {
             temperature,
             seed,
             pieces,
+            probes: 0,
         };
         Ok(Decode {
             inner: Mutex::new(Inner { decode, needs, steps: Vec::new(), header, memory: Memory::default(), piece }),
@@ -278,7 +279,7 @@ impl Decode {
     fn trace(&self, py: Python<'_>) -> PyResult<Trace> {
         let inner = self.inner(py)?;
         let (nfe, tokens) = (inner.decode.nfe(), inner.decode.canvas().tokens().to_vec());
-        let end = inner.decode.finish().map(|_| End { nfe, tokens });
+        let end = inner.decode.finish().map(|_| End { nfe, tokens, appended: 0 });
         Ok(Trace::of(cofill::Trace { header: inner.header.clone(), steps: inner.steps.clone(), end }))
     }
 
@@ -437,6 +438,12 @@ impl Step {
     #[getter]
     fn forwards(&self) -> usize {
         self.step.forwards
+    }
+
+    /// Masks that were added at the end of the canvas before it (``length="auto"``).
+    #[getter]
+    fn appended(&self) -> usize {
+        self.step.appended
     }
 
     /// Masks before it.

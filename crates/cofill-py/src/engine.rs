@@ -141,7 +141,7 @@ impl Engine {
         let shared = &self.shared;
         let (spec, prepared) = shared.run(py, &options, |engine| {
             let spec = engine.settle(&spec).or_raise()?;
-            let prepare = |(input, options)| engine.prepare(input, &spec, options).or_raise();
+            let prepare = |(input, options)| engine.prepare_auto(input, &spec, options).or_raise();
             let prepared = inputs.iter().zip(&each).map(prepare).collect::<PyResult<Vec<Prepared>>>()?;
             Ok((spec, prepared))
         })?;
@@ -270,14 +270,15 @@ impl Engine {
         let (input, spec, options) = (input_of(prompt)?, spec_of(&usual(py, sampler))?, self.options(options)?);
         let (spec, prepared) = self.shared.run(py, &options, |engine| {
             let spec = engine.settle(&spec).or_raise()?;
-            let prepared = engine.prepare(&input, &spec, &options).or_raise()?;
+            let prepared = engine.prepare_auto(&input, &spec, &options).or_raise()?;
             Ok((spec, prepared))
         })?;
         let warnings = prepared.warnings.clone();
         Ok(Stream::new(Arc::clone(&self.shared), Filling::new(vec![prepared]), spec, options, warnings))
     }
 
-    /// Fills masks anywhere: a text with gaps (``"The capital of France is [MASK:4]."``) or token ids with the mask's.
+    /// Fills masks anywhere: a text with gaps (``"The capital of France is [MASK:4]."``, or ``[MASK:auto]``) or token
+    /// ids with the mask's.
     ///
     /// Parameters
     /// ----------

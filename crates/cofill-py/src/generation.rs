@@ -6,7 +6,6 @@ use crate::engine::Shared;
 use crate::errors::{OrRaise, request};
 use crate::held::{Held, refuse_if_held};
 use crate::trace::Trace;
-use cofill::trace::End;
 use cofill::{SamplerSpec, TokenId};
 use cofill_engine::{Filling, Finish, RunOptions};
 use pyo3::prelude::*;
@@ -27,6 +26,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 ///     Forwards of the model.
 /// finish : str
 ///     ``'complete'``, ``'capped'`` (by ``max_nfe``) or ``'cancelled'``.
+/// ended : str
+///     ``'eos'`` (an end of text or of a turn), ``'stop'`` (a stop string), ``'full'`` (every position filled, no end: a gap, or an answer that
+///     may be cut off), ``'capped'`` or ``'cancelled'``.
 /// trace : Trace
 /// seconds : dict
 ///     Where the time went: ``model``, ``sampler``.
@@ -45,10 +47,10 @@ impl Generation {
         sampler: &SamplerSpec,
         options: &RunOptions,
     ) -> Generation {
-        let header = engine.trace_header(&generation.start, sampler, options);
-        let end = generation.canvas.tokens().to_vec();
+        let mut header = engine.trace_header(&generation.start, sampler, options);
+        header.probes = generation.probes();
         // Only a decode that was stopped in the middle has no end.
-        let end = (generation.finish != Finish::Cancelled).then_some(End { nfe: generation.nfe, tokens: end });
+        let end = (generation.finish != Finish::Cancelled).then(|| generation.trace_end());
         let trace = cofill::Trace { header, steps: generation.steps.clone(), end };
         Generation { generation, trace, warnings }
     }
@@ -94,6 +96,18 @@ impl Generation {
             Finish::Capped => "capped",
             _ => "cancelled",
         }
+    }
+
+    /// How the text ended: `'eos'`, `'stop'`, `'full'`, `'capped'` or `'cancelled'`.
+    #[getter]
+    fn ended(&self) -> &'static str {
+        self.generation.ended.name()
+    }
+
+    /// How many of the forwards found the length of a gap that was written ``[MASK:auto]``.
+    #[getter]
+    fn probes(&self) -> usize {
+        self.generation.probes()
     }
 
     /// The decode written down.

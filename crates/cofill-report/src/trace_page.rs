@@ -1,8 +1,8 @@
 //! A trace as one page that needs no other file: the canvas fills as one moves through the steps, and whoever was deferred points at the
 //! position that it waits for.
 //!
-//! The page holds the trace in the form of its file and replays it in the browser (`trace_page/state.js`, `draw.js`); no build step, no
-//! library, nothing fetched. All text of a trace is hostile: it reaches the page as JSON without a character that HTML reads, or through
+//! The page holds the trace in the form of its file and replays it in the browser (`trace_page/state.js`, `draw.js`, `trace.js`); no build
+//! step, no library, nothing fetched. The page of a server is made of the same modules ([`STATE_JS`], [`DRAW_JS`], [`PAGE_CSS`]). All text of a trace is hostile: it reaches the page as JSON without a character that HTML reads, or through
 //! [`escaped`], and scripts only ever set it as text.
 
 use crate::document::count;
@@ -11,10 +11,14 @@ use cofill::Trace;
 use serde_json::json;
 use std::fmt::Write;
 
-const STYLE: &str = include_str!("trace_page/page.css");
+/// What every position was, and when: a module without a page (`state.js`).
+pub const STATE_JS: &str = include_str!("trace_page/state.js");
+/// Canvas, arcs, numbers, strip and controls: a module that imports `./state.js` (`draw.js`).
+pub const DRAW_JS: &str = include_str!("trace_page/draw.js");
+/// How all of it looks, dark and light.
+pub const PAGE_CSS: &str = include_str!("trace_page/page.css");
 const BODY: &str = include_str!("trace_page/body.html");
-const STATE: &str = include_str!("trace_page/state.js");
-const DRAW: &str = include_str!("trace_page/draw.js");
+const TRACE_JS: &str = include_str!("trace_page/trace.js");
 
 /// The page. A trace that was interrupted, or that does not name its tokens, has one too; then ids stand for text.
 pub fn page(trace: &Trace) -> String {
@@ -24,7 +28,7 @@ pub fn page(trace: &Trace) -> String {
     // Nothing is fetched, whatever the text of a trace asks for.
     page += "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
              script-src 'unsafe-inline'\">\n";
-    let _ = writeln!(page, "<title>cofill trace: {title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>");
+    let _ = writeln!(page, "<title>cofill trace: {title}</title>\n<style>\n{PAGE_CSS}</style>\n</head>\n<body>");
     let _ = writeln!(page, "<h1>{title}</h1>");
     meta(&mut page, trace);
     let _ =
@@ -32,8 +36,15 @@ pub fn page(trace: &Trace) -> String {
     page += BODY;
     let _ = writeln!(page, "<script type=\"application/json\" id=\"trace\">{}</script>", data(trace));
     // A function of its own, so that nothing becomes global.
-    let _ = writeln!(page, "<script>\n(() => {{\n\"use strict\";\n{STATE}\n{DRAW}}})();\n</script>\n</body>\n</html>");
+    let _ = writeln!(page, "<script>\n(() => {{\n\"use strict\";\n{}}})();\n</script>\n</body>\n</html>", script());
     page
+}
+
+/// The modules as one script. Each has its imports and exports on lines of their own, and no two use a name twice.
+fn script() -> String {
+    let lines = [STATE_JS, DRAW_JS, TRACE_JS].into_iter().flat_map(str::lines);
+    let own = lines.filter(|line| !line.starts_with("import ") && !line.starts_with("export "));
+    own.flat_map(|line| [line, "\n"]).collect()
 }
 
 /// The page as a part of another one, such as a cell of a notebook.
@@ -55,7 +66,8 @@ fn height(trace: &Trace) -> usize {
 /// What was run, as terms and values.
 fn meta(page: &mut String, trace: &Trace) {
     let header = &trace.header;
-    let filled: isize = trace.steps.iter().map(|step| step.commits.len() as isize - step.remasked.len() as isize).sum();
+    let of_step = |step: &cofill::Step| step.filled().count() as isize - step.remasked.len() as isize;
+    let filled: isize = trace.steps.iter().map(of_step).sum();
     let nfe = trace.nfe();
     let mut terms = vec![
         ("model", header.model.clone()),
@@ -66,6 +78,9 @@ fn meta(page: &mut String, trace: &Trace) {
         ("tokens", format!("{filled} in {}", count(trace.steps.len(), "step"))),
         ("NFE", nfe.to_string()),
     ];
+    if header.probes > 0 {
+        terms.push(("of them to find gaps", header.probes.to_string()));
+    }
     if nfe > 0 {
         terms.push(("tokens per forward", format!("{:.2}", filled as f64 / nfe as f64)));
     }
@@ -91,6 +106,7 @@ fn end(trace: &Trace) -> String {
     let masks = pieces.iter_mut().zip(&header.tokens).filter(|(_, token)| **token == header.mask_id);
     masks.for_each(|(piece, _)| mask(piece));
     for step in &trace.steps {
+        pieces.resize(pieces.len() + step.appended, "_".into());
         let named = step.pieces.len() == step.commits.len();
         for (i, commit) in step.commits.iter().enumerate() {
             if let Some(piece) = pieces.get_mut(commit.position) {
@@ -100,7 +116,14 @@ fn end(trace: &Trace) -> String {
         for &position in &step.remasked {
             pieces.get_mut(position).into_iter().for_each(mask);
         }
+        if let Some(collapse) = &step.collapsed {
+            let end = pieces.get(collapse.by).cloned().unwrap_or_default();
+            for &position in &collapse.positions {
+                pieces.get_mut(position).into_iter().for_each(|piece| piece.clone_from(&end));
+            }
+        }
     }
+    pieces.resize(pieces.len() + trace.end.as_ref().map_or(0, |end| end.appended), "_".into());
     // Words and ids need a gap; pieces bring their own spaces.
     let spaced = |piece: &String| piece.starts_with(char::is_whitespace) || piece.ends_with(char::is_whitespace);
     pieces.join(if pieces.iter().any(spaced) { "" } else { " " })

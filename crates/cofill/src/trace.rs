@@ -21,7 +21,10 @@ pub struct Step {
     /// How many of them were the companion's.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub companion: usize,
-    /// Masks on the canvas before this step.
+    /// Masks that were added at the end of the canvas before this step.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub appended: usize,
+    /// Masks on the canvas before this step, with those that were added.
     pub n_masked: usize,
     /// How many of them were candidates.
     pub candidates: usize,
@@ -33,6 +36,9 @@ pub struct Step {
     /// What was masked again; only by remasking samplers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remasked: Vec<usize>,
+    /// What an end of text ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collapsed: Option<Collapse>,
     /// No candidate was admissible, and the best was committed anyway.
     pub forced: bool,
     /// What a discount changed first.
@@ -60,6 +66,21 @@ pub struct Commit {
     pub score: f64,
     /// u(i | S), the score when it was picked.
     pub utility: f64,
+    /// The model's own probability of the token, where a constraint made `confidence` and `entropy` those of what is valid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clean_confidence: Option<f64>,
+}
+
+/// Masks that no forward filled: behind an end of text there is nothing but ends.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Collapse {
+    /// Where the step committed the end.
+    pub by: usize,
+    /// The end, which is now in all of them.
+    pub token: TokenId,
+    /// Who they were, ascending.
+    pub positions: Vec<usize>,
 }
 
 /// The first candidate, in the order of undiscounted scores, that was passed over.
@@ -108,6 +129,9 @@ pub struct Header {
     /// The text of each token, for people.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pieces: Vec<String>,
+    /// Forwards that were spent before the first step, on finding out how long gaps should be.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub probes: usize,
 }
 
 /// The closing line: how the decode ended.
@@ -118,6 +142,9 @@ pub struct End {
     pub nfe: usize,
     /// The canvas at the end.
     pub tokens: Vec<TokenId>,
+    /// Masks that were added at its end, and that no step came to.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub appended: usize,
 }
 
 /// A trace that was read whole.
@@ -189,6 +216,8 @@ impl Trace {
                 return Err(bad(n, "text after the closing line".into()));
             }
             if let Ok(end) = serde_json::from_str::<End>(&text) {
+                check_growth(end.appended, &canvas).map_err(|problem| bad(n, problem))?;
+                canvas.append(end.appended);
                 if end.tokens != canvas.tokens() {
                     return Err(bad(n, "the closing tokens are not what the steps lead to".into()));
                 }
@@ -200,8 +229,10 @@ impl Trace {
                 continue;
             }
             let step: Step = serde_json::from_str(&text).map_err(|e| bad(n, e.to_string()))?;
+            check_growth(step.appended, &canvas).map_err(|problem| bad(n, problem))?;
+            canvas.append(step.appended);
             step.check(trace.steps.len(), &canvas).map_err(|problem| bad(n, problem))?;
-            step.apply(&mut canvas).map_err(|e| bad(n, e.to_string()))?;
+            step.write(&mut canvas).map_err(|e| bad(n, e.to_string()))?;
             trace.steps.push(step);
         }
         Ok(trace)
@@ -214,8 +245,8 @@ impl Trace {
 
     /// Forwards in all, so far as the trace goes. A cap may cut a step between two of its forwards; only the closing line counts those.
     pub fn nfe(&self) -> usize {
-        let steps = self.steps.iter().map(|step| step.forwards).sum();
-        self.end.as_ref().map_or(steps, |end| end.nfe)
+        let steps: usize = self.steps.iter().map(|step| step.forwards).sum();
+        self.end.as_ref().map_or(self.header.probes + steps, |end| end.nfe)
     }
 }
 
@@ -236,11 +267,40 @@ impl Step {
         }
     }
 
-    /// Makes the commits and remaskings of this step on `canvas`.
+    /// Makes this step on `canvas`: its masks are added, its commits and remaskings made.
     pub fn apply(&self, canvas: &mut Canvas) -> Result<()> {
+        canvas.append(self.appended);
+        self.write(canvas)
+    }
+
+    /// The same of a canvas that has grown already.
+    fn write(&self, canvas: &mut Canvas) -> Result<()> {
         for commit in &self.commits {
             canvas.commit(commit.position, commit.token)?;
         }
-        self.remasked.iter().try_for_each(|&position| canvas.remask(position))
+        self.remasked.iter().try_for_each(|&position| canvas.remask(position))?;
+        self.filled().skip(self.commits.len()).try_for_each(|(position, token)| canvas.commit(position, token))
+    }
+
+    /// Every position that the step filled, and its token: what was committed, in pick order, and what an end of text ended.
+    pub fn filled(&self) -> impl Iterator<Item = (usize, TokenId)> + '_ {
+        let ended = self.collapsed.iter().flat_map(|c| c.positions.iter().map(|&position| (position, c.token)));
+        self.commits.iter().map(|commit| (commit.position, commit.token)).chain(ended)
+    }
+}
+
+/// The most positions of a canvas, so that a damaged file cannot ask for all memory.
+const MOST: usize = 1 << 24;
+
+/// Refuses masks that cannot be added to `canvas`.
+fn check_growth(appended: usize, canvas: &Canvas) -> Result<(), String> {
+    let length = canvas.tokens().len();
+    match appended {
+        0 => Ok(()),
+        n if length.saturating_add(n) > MOST => {
+            Err(format!("`appended` is {n}, but a canvas has at most {MOST} positions"))
+        }
+        _ if canvas.n_masked() > 0 => Err(format!("the canvas grows while it has {} masks left", canvas.n_masked())),
+        _ => Ok(()),
     }
 }

@@ -71,6 +71,18 @@ pub enum Why {
     },
     /// One of them took commits back.
     Remasked,
+    /// The canvas grew by different numbers of masks before the step.
+    Appended {
+        /// How many in the first and in the second trace.
+        masks: (usize, usize),
+    },
+    /// They commit the same, and only one of them ended the text there and then.
+    Collapsed {
+        /// Which trace did: 'A' or 'B'.
+        trace: char,
+        /// Where the end is.
+        by: usize,
+    },
     /// The same sampler under different settings.
     Settings(String),
 }
@@ -85,11 +97,11 @@ pub fn diff(a: &Trace, b: &Trace) -> Option<Difference> {
     }
     for (x, y) in a.steps.iter().zip(&b.steps) {
         let only = |x: &Step, y: &Step| -> Vec<usize> {
-            let same = |c: &Commit| y.commits.iter().any(|d| (c.position, c.token) == (d.position, d.token));
-            x.commits.iter().filter(|c| !same(c)).map(|c| c.position).collect()
+            let same = |c: &(usize, u32)| y.filled().any(|d| *c == d);
+            x.filled().filter(|c| !same(c)).map(|(position, _)| position).collect()
         };
         let (only_a, only_b) = (only(x, y), only(y, x));
-        if !only_a.is_empty() || !only_b.is_empty() || x.remasked != y.remasked {
+        if !only_a.is_empty() || !only_b.is_empty() || x.remasked != y.remasked || x.appended != y.appended {
             let settings = settings(a, b);
             let why = if a.header.sampler == b.header.sampler && !settings.is_empty() {
                 Why::Settings(settings.join(", "))
@@ -118,6 +130,14 @@ pub fn settings(a: &Trace, b: &Trace) -> Vec<String> {
 }
 
 fn why(a: &Step, b: &Step) -> Why {
+    if a.appended != b.appended {
+        return Why::Appended { masks: (a.appended, b.appended) };
+    }
+    match (&a.collapsed, &b.collapsed) {
+        (Some(collapse), None) if a.commits == b.commits => return Why::Collapsed { trace: 'A', by: collapse.by },
+        (None, Some(collapse)) if a.commits == b.commits => return Why::Collapsed { trace: 'B', by: collapse.by },
+        _ => {}
+    }
     for x in &a.commits {
         let Some(y) = b.commits.iter().find(|y| y.position == x.position) else { continue };
         if x.token != y.token {
@@ -196,6 +216,10 @@ impl fmt::Display for Why {
                 "the stopping rules differ: after the first {shared}, {longer} also admitted {} (confidence {:.3}, entropy {:.3})",
                 next.position, next.confidence, next.entropy
             ),
+            Why::Appended { masks: (a, b) } => {
+                write!(f, "the canvas grew by {a} masks before the step in A, by {b} in B")
+            }
+            Why::Collapsed { trace, by } => write!(f, "{trace} ended the text at once behind position {by}"),
             Why::Remasked => f.write_str("one of them took commits back"),
             Why::Settings(settings) => write!(f, "the settings differ: {settings}"),
         }

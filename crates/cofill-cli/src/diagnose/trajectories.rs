@@ -165,7 +165,7 @@ impl StateArgs {
             return Err(Fail::request(format!("--alpha is {}, but must be 0 or more", self.alpha)));
         }
         refuse(&self.run)?;
-        if self.run.length == Some(0) {
+        if self.run.fixed_length()? == Some(0) {
             return Err(Fail::request("--length is 0; give 1 or more"));
         }
         let steps = if self.steps.is_empty() { Steps::Spread } else { Steps::Given(self.steps.clone()) };
@@ -253,12 +253,12 @@ impl StateArgs {
             let open = OpenTask::open_unjudged(&spec)?;
             open.warnings().iter().for_each(|warning| warning_line(warning));
             let questions = open.sample(self.limit())?;
-            let length = self.run.length.unwrap_or(task.length());
+            let length = self.run.fixed_length()?.unwrap_or(task.length());
             all.push(QuestionSet { name: task.name().into(), task: Some((spec, open)), questions, length });
         }
         if let Some(path) = &self.prompts {
             let name = path.file_stem().map_or_else(|| "prompts".into(), |stem| stem.to_string_lossy().into_owned());
-            let length = self.run.length.unwrap_or_default();
+            let length = self.run.fixed_length()?.unwrap_or_default();
             all.push(QuestionSet { name, task: None, questions: self.own(&read("--prompts", path)?)?, length });
         }
         Ok(all)

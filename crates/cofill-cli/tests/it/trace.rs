@@ -132,19 +132,46 @@ fn the_replay_in_a_browser_is_the_decode() {
         }
     });
     let (adas, p2) = (trace("node-adas.jsonl", "-s topk:2+ad"), trace("node-p2.jsonl", "-s p2:6@random@eta=2"));
+    let grown = scratch("node-grown.jsonl").display().to_string();
+    run(&format!("generate -n auto --block 20 -s llada:10 --trace {grown} --force")).is_fine();
+    // As a server writes it: the text ends in the first step, and what is behind the end needs no forward.
+    let ended = scratch("node-ended.jsonl").display().to_string();
+    run(&format!("generate -m toy -n 6 -s topk:2 --trace {ended} --force")).is_fine();
+    let ended = changed(&ended, |line| {
+        let rest: Vec<usize> = (3..5).collect();
+        match line["step"].as_u64() {
+            Some(0) => line["collapsed"] = serde_json::json!({"by": 2, "token": 16, "positions": rest}),
+            Some(1) => {
+                line["n_masked"] = 2.into();
+                line["candidates"] = 2.into();
+                let commits = [0, 1].map(|position| {
+                    serde_json::json!({"position": position, "token": position, "confidence": 0.5, "entropy": 0.0, "score": 0.5, "utility": 0.5})
+                });
+                line["commits"] = commits.to_vec().into();
+                line["pieces"] = serde_json::json!(["a", "b"]);
+            }
+            _ => {}
+        }
+    });
+    let lines = fs::read_to_string(&ended).unwrap();
+    fs::write(&ended, lines.lines().take(3).collect::<Vec<_>>().join("\n")).unwrap();
     let case = |path: &String| {
         let page = run(&format!("trace html {path}"));
         let data = page.is_fine().stdout.split_once("id=\"trace\">").unwrap().1.split_once("</script>").unwrap().0;
         let data: serde_json::Value = serde_json::from_str(data).unwrap();
         serde_json::json!({"trace": data, "text": run(&format!("trace replay {path} --json")).is_fine().json()["text"]})
     };
-    let cases: Vec<serde_json::Value> = [adas, p2, hostile, veto].iter().map(case).collect();
+    let cases: Vec<serde_json::Value> = [adas, p2, hostile, veto, grown, ended].iter().map(case).collect();
     let file = scratch("node-traces.json");
     fs::write(&file, serde_json::to_vec(&cases).unwrap()).unwrap();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../cofill-report/src/trace_page/state.test.mjs");
-    let ran = Command::new("node").arg(script).env("TRACES", &file).output().unwrap();
-    let (said, failed) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
-    assert!(ran.status.success() && said.contains("pass 11"), "{said}{failed}");
+    for (script, tests) in
+        [("cofill-report/src/trace_page/state.test.mjs", 15), ("cofill-serve/page/page.test.mjs", 10)]
+    {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(script);
+        let ran = Command::new("node").arg(script).env("TRACES", &file).output().unwrap();
+        let (said, failed) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+        assert!(ran.status.success() && said.contains(&format!("pass {tests}")), "{said}{failed}");
+    }
 }
 
 #[test]

@@ -4,6 +4,9 @@
 // Text to canvas: prompts, chats, gaps, lengths.
 mod inputs;
 
+// How long an answer or a gap becomes, and how it ends.
+mod length;
+
 // Canvases filled one by one and together, watched and cancelled.
 mod steps;
 

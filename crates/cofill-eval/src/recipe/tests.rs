@@ -21,7 +21,7 @@ fn a_recipe_is_a_product_in_order() {
             point.model,
             point.task,
             point.sampler,
-            point.run.length.unwrap(),
+            point.run.fixed_length().unwrap().unwrap(),
             point.questions.limit.unwrap()
         )
     };
@@ -55,8 +55,15 @@ fn every_option_of_a_run_is_a_key() {
     let run = &parse(&with(keys)).unwrap().points[0].run;
     assert_eq!((run.top_p, run.top_k, run.cfg, run.max_nfe), (Some(0.9), Some(5), 0.5, Some(3)));
     assert!(run.logits_eos_inf && run.confidence_eos_eot_inf && run.attention_of_source && run.chat);
-    assert_eq!((run.bos, run.stop.as_slice(), run.length), (Some(true), ["x".to_owned()].as_slice(), Some(24)));
+    assert_eq!((run.bos, run.stop.as_slice(), run.length), (Some(true), ["x".to_owned()].as_slice(), Some(24.into())));
     assert_eq!(run.companion.as_deref(), Some("a causal model"));
+    // One text obeys one constraint, so these are written apart.
+    let constraints = ["schema = '{\"b\": 1, \"a\": 2}'", "regex = 'a+'", "choice = ['a', 'b']"];
+    let [schema, regex, choice] = constraints.map(|line| parse(&with(line)).unwrap().points[0].run.clone());
+    assert_eq!(schema.schema.map(|schema| schema.text().to_owned()).as_deref(), Some("{\"b\":1,\"a\":2}"));
+    assert_eq!((regex.regex.as_deref(), choice.choice.len()), (Some("a+"), 2));
+    assert!(parse(&with(&constraints.join("\n"))).unwrap_err().to_string().contains("schema and regex and choice"));
+    let keys = format!("{keys}\n{}", constraints.join("\n"));
     for key in super::keys::<RunOptions>() {
         assert!(keys.contains(&format!("{key} = ")), "`{key}` is an option that this test leaves out");
     }

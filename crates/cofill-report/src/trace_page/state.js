@@ -3,6 +3,7 @@
 // A trace has the form of its file: `header`, `steps` and perhaps `end`, as the lines are. Frame k is the canvas after k steps.
 
 const BREAK = "⏎";
+const SPACED = /^\s|\s$/;
 
 // A piece on one line: nothing invisible, and nothing that would turn the text around it.
 function visible(piece) {
@@ -33,37 +34,90 @@ const count = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
 
 class Replay {
   constructor({ header, steps, end }) {
-    const { tokens, mask_id, pieces, block } = header;
-    const named = pieces?.length === tokens.length;
-    this.length = tokens.length;
-    this.steps = steps;
-    this.ended = Boolean(end);
-    this.masked = tokens.map((token) => token === mask_id);
-    this.given = tokens.map((token, position) => (named ? pieces[position] : String(token)));
-    this.events = tokens.map(() => []); // of each position: { step, commit, piece }, or { step } when it was masked again
-    this.nfe = [0]; // after k steps
-    this.left = [this.masked.filter(Boolean).length];
-    steps.forEach((step, at) => {
-      const spelled = step.pieces?.length === step.commits.length;
-      let left = this.left[at];
-      step.commits.forEach((commit, i) => {
-        const piece = spelled ? step.pieces[i] : String(commit.token);
-        this.events[commit.position]?.push({ step: at, commit, piece });
-        left -= 1;
-      });
-      for (const position of step.remasked ?? []) {
-        this.events[position]?.push({ step: at });
-        left += 1;
-      }
-      this.nfe.push(this.nfe[at] + step.forwards);
-      this.left.push(left);
-    });
-    const text = this.given.filter((_, position) => !this.masked[position]);
-    const all = text.concat(this.events.flat().map((event) => event.piece ?? ""));
-    // Words and ids need a gap; pieces bring their own spaces.
-    this.words = !all.some((piece) => /^\s|\s$/.test(piece));
-    const free = this.masked.flatMap((masked, position) => (masked ? [position] : []));
-    this.edges = new Set(block ? free.filter((_, i) => i > 0 && i % block === 0) : []);
+    this.header = header;
+    this.length = 0;
+    this.born = []; // the frame in which a position is there: a canvas may grow
+    this.masked = [];
+    this.given = [];
+    this.events = []; // of each position: { step, commit, piece }, or { step } when it was masked again
+    this.edges = new Set(); // where blocks begin
+    this.words = true; // words and ids need a gap; pieces bring their own spaces
+    this.free = 0;
+    const named = header.pieces?.length === header.tokens.length;
+    header.tokens.forEach((token, position) => this.add(token, named ? header.pieces[position] : String(token), 0));
+    this.steps = [];
+    this.nfe = [header.probes ?? 0]; // after k steps
+    this.left = [this.free];
+    this.filled = [0];
+    this.entropy = [0]; // mean of what step k - 1 committed, in nats
+    for (const step of steps) this.push(step);
+    if (end) this.end(end);
+  }
+
+  // One more position, which is there from frame `born` on.
+  add(token, piece, born) {
+    const { block, mask_id } = this.header;
+    const masked = token === mask_id;
+    if (masked && block && this.free > 0 && this.free % block === 0) this.edges.add(this.length);
+    this.free += masked;
+    this.words &&= masked || !SPACED.test(piece);
+    this.born.push(born);
+    this.masked.push(masked);
+    this.given.push(piece);
+    this.events.push([]);
+    this.length += 1;
+  }
+
+  grow(n, born) {
+    const { mask_id, pieces } = this.header;
+    for (let i = 0; i < (n ?? 0); i += 1) this.add(mask_id, pieces?.length ? "[MASK]" : String(mask_id), born);
+  }
+
+  // One more step, as it arrives.
+  push(step) {
+    const at = this.steps.length;
+    const spelled = step.pieces?.length === step.commits.length;
+    const fill = (position, event) => {
+      this.events[position]?.push({ step: at, ...event });
+      this.words &&= !SPACED.test(event.piece);
+    };
+    this.grow(step.appended, at + 1);
+    step.commits.forEach((commit, i) => fill(commit.position, { commit, piece: spelled ? step.pieces[i] : String(commit.token) }));
+    const remasked = step.remasked ?? [];
+    for (const position of remasked) this.events[position]?.push({ step: at });
+    // Behind an end there is nothing but it: these have its piece, and no numbers of their own.
+    const { by, token, positions = [] } = step.collapsed ?? {};
+    const piece = this.events[by]?.findLast((event) => event.commit)?.piece ?? String(token);
+    for (const position of positions) fill(position, { commit: { position, token }, piece, by });
+    const filled = step.commits.length + positions.length - remasked.length;
+    this.steps.push(step);
+    this.nfe.push(this.nfe[at] + step.forwards);
+    this.left.push(this.left[at] + (step.appended ?? 0) - filled);
+    this.filled.push(this.filled[at] + filled);
+    this.entropy.push(step.commits.reduce((sum, { entropy }) => sum + (entropy ?? 0), 0) / Math.max(step.commits.length, 1));
+  }
+
+  // How it ended: `nfe` of all, and masks that were added and that no step came to.
+  end({ nfe, appended }) {
+    this.ended = true;
+    this.total = nfe;
+    this.late = appended ?? 0;
+    this.grow(appended, this.steps.length);
+    this.left[this.left.length - 1] += this.late;
+  }
+
+  // The last frame that took no more than `nfe` forwards.
+  frame(nfe) {
+    let k = this.steps.length;
+    while (k > 0 && this.nfe[k] > nfe) k -= 1;
+    return k;
+  }
+
+  // The token at a position in frame k, or null for a mask.
+  token(position, k) {
+    if (position >= this.length) return null;
+    const { kind, commit } = this.at(position, k);
+    return kind === "given" ? this.header.tokens[position] : (commit?.token ?? null);
   }
 
   // A position in frame k. `reserve` is the text that a mask keeps room for, so that nothing moves when it is filled.
@@ -73,8 +127,10 @@ class Replay {
     while (i >= 0 && events[i].step >= k) i -= 1;
     const last = events[i];
     if (last?.commit) {
-      return { kind: last.step === k - 1 ? "new" : "done", text: last.piece, commit: last.commit, step: last.step };
+      const { piece: text, commit, step, by } = last;
+      return { kind: step === k - 1 ? "new" : "done", text, commit, step, by };
     }
+    if (this.born[position] > k) return { kind: "unborn", reserve: " " };
     if (!this.masked[position]) return { kind: "given", text: this.given[position] };
     const next = events.slice(i + 1).find((event) => event.commit);
     const reserve = next?.piece ?? events.findLast((event) => event.commit)?.piece ?? " ";
@@ -121,13 +177,15 @@ class Replay {
 
   // One position in frame k, in sentences.
   about(position, k) {
-    const { kind, text, commit, step, next } = this.at(position, k);
+    const { kind, text, commit, step, by, next } = this.at(position, k);
+    if (kind === "unborn") return [`Position ${position} is not there yet: the canvas grows in step ${this.born[position] - 1}.`];
     if (kind === "given") return [`Position ${position} “${visible(text)}” was given.`];
     if (!commit) {
       const again = kind === "back" ? ", masked again in this step" : "";
       const later = next ? [`Committed in step ${next.step} as “${visible(next.piece)}”.`] : ["Never committed after that."];
       return [`Position ${position} is masked${again}.`, ...later];
     }
+    if (by !== undefined) return [`Position ${position} “${visible(text)}”: the text ends at ${by}, and so does everything behind it.`];
     const { confidence, entropy, score, utility } = commit;
     const said = [
       `Position ${position} “${visible(text)}”, token ${commit.token}, committed in step ${step}.`,
@@ -143,8 +201,12 @@ class Replay {
     const step = this.steps[k - 1];
     const more = [];
     if (step.forced) more.push("forced");
+    if (step.appended) more.push(`${count(step.appended, "position")} more`);
+    if (step.collapsed) more.push(`${step.collapsed.positions.length} ended`);
     if (step.remasked?.length) more.push(`${step.remasked.length} masked again`);
     if (this.deferred(k)) more.push(`${step.deferred.position} deferred`);
     return `Step ${step.step}: ${count(step.commits.length, "commit")}${more.map((m) => `, ${m}`).join("")}; ${count(this.left[k], "mask")} left.`;
   }
 }
+
+export { Replay, visible, number, list, count };

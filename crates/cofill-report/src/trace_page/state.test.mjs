@@ -4,10 +4,11 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
+// A module by what it holds, since its name says `.js` and no package says what that means.
 const source = readFileSync(new URL("state.js", import.meta.url), "utf8");
-const { Replay, visible, number, list } = new Function(`${source}; return { Replay, visible, number, list };`)();
+const { Replay, visible, number, list } = await import(`data:text/javascript,${encodeURIComponent(source)}`);
 const cases = JSON.parse(readFileSync(process.env.TRACES, "utf8"));
-const [adas, p2, hostile, veto] = cases.map(({ trace }) => new Replay(trace));
+const [adas, p2, hostile, veto, grown, ended] = cases.map(({ trace }) => new Replay(trace));
 const positions = (replay) => Array.from({ length: replay.length }, (_, position) => position);
 
 test("the last frame is the end of the decode", () => {
@@ -26,6 +27,48 @@ test("masks left and forwards are those of the steps", () => {
       assert.equal(masks.length, replay.left[k]);
     }
     assert.equal(replay.nfe.at(-1), replay.steps.reduce((sum, step) => sum + step.forwards, 0));
+  }
+});
+
+test("a canvas that grows has its positions when they are there", () => {
+  const at = grown.steps.findIndex((step) => step.appended);
+  const there = (k) => positions(grown).filter((position) => grown.at(position, k).kind !== "unborn").length;
+  assert.equal(there(at + 1) - there(at), 20);
+  assert.equal(there(0), grown.length - grown.steps.reduce((sum, step) => sum + (step.appended ?? 0), 0));
+  for (let k = 0; k <= grown.steps.length; k += 1) {
+    const masks = positions(grown).filter((position) => ["mask", "back"].includes(grown.at(position, k).kind));
+    assert.equal(masks.length, grown.left[k]);
+  }
+  assert.equal(grown.filled.at(-1), grown.masked.filter(Boolean).length);
+  assert.match(grown.about(grown.length - 1, 0)[0], /is not there yet/);
+  assert.match(grown.summary(at + 1), /20 positions more/);
+});
+
+test("what an end of text ended says so, and has no numbers", () => {
+  assert.equal(ended.at(3, 1).text, ended.at(2, 1).text);
+  assert.match(ended.about(4, 1)[0], /the text ends at 2/);
+  assert.match(ended.summary(1), /2 ended; 2 masks left/);
+  assert.deepEqual([ended.left, ended.filled.at(-1)], [[6, 2, 0], 6]);
+});
+
+test("steps that arrive one by one lead to the same", () => {
+  for (const { trace } of cases) {
+    const whole = new Replay(trace);
+    const live = new Replay({ header: trace.header, steps: [] });
+    for (const step of trace.steps) live.push(step);
+    for (const field of ["events", "nfe", "left", "filled", "entropy", "words", "steps", "born", "edges", "given"]) assert.deepEqual(live[field], whole[field]);
+  }
+});
+
+test("a frame is found by its forwards, and a token by its frame", () => {
+  for (const { trace } of cases) {
+    const replay = new Replay(trace);
+    const last = replay.steps.length;
+    for (let k = 0; k <= last; k += 1) assert.equal(replay.frame(replay.nfe[k]), k);
+    assert.deepEqual([replay.frame(-1), replay.frame(1e9)], [0, last]);
+    const at = (k) => positions(replay).filter((position) => replay.born[position] <= k).map((position) => replay.token(position, k) ?? trace.header.mask_id);
+    assert.deepEqual(at(0), trace.header.tokens);
+    if (trace.end) assert.deepEqual(at(last), trace.end.tokens);
   }
 });
 

@@ -23,8 +23,9 @@ fn trace(sampler: &str, length: usize) -> Trace {
         temperature: 0.0,
         seed: u64::MAX,
         pieces: vec!["[MASK]".into(); length],
+        probes: 0,
     };
-    let end = End { nfe: decode.nfe(), tokens: decode.canvas().tokens().to_vec() };
+    let end = End { nfe: decode.nfe(), tokens: decode.canvas().tokens().to_vec(), appended: 0 };
     Trace { header, steps, end: Some(end) }
 }
 

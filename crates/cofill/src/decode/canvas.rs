@@ -13,7 +13,8 @@ pub type TokenId = u32;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Canvas {
     tokens: Vec<TokenId>, // [length]
-    free: Vec<usize>,     // ascending: the positions that were masked at the start
+    free: Vec<usize>,     // ascending: the positions that were masked at the start, or when they were added
+    settled: usize,       // how many of them were filled before the canvas grew, and stay as they are
     mask_id: TokenId,
     n_masked: usize,
 }
@@ -23,7 +24,7 @@ impl Canvas {
     pub fn new(tokens: Vec<TokenId>, mask_id: TokenId) -> Canvas {
         let free: Vec<usize> = (0..tokens.len()).filter(|&i| tokens[i] == mask_id).collect();
         let n_masked = free.len();
-        Canvas { tokens, free, mask_id, n_masked }
+        Canvas { tokens, free, settled: 0, mask_id, n_masked }
     }
 
     /// A prompt followed by `length` masks.
@@ -48,6 +49,28 @@ impl Canvas {
         &self.free
     }
 
+    /// Those of them that were not settled before the canvas grew.
+    pub(crate) fn open(&self) -> &[usize] {
+        &self.free[self.settled..]
+    }
+
+    /// The first position behind everything that was given: where an end of text ends all of it.
+    pub fn tail(&self) -> usize {
+        let behind = (0..self.tokens.len()).rev().zip(self.free.iter().rev());
+        self.tokens.len() - behind.take_while(|(position, free)| position == *free).count()
+    }
+
+    /// Adds `n` masks at the end. What was filled before, if all of it was, is from now on as good as given: blocks tile what was added, and
+    /// nothing before it can be masked again.
+    pub fn append(&mut self, n: usize) {
+        if self.n_masked == 0 {
+            self.settled = self.free.len();
+        }
+        self.free.extend(self.tokens.len()..self.tokens.len() + n);
+        self.tokens.resize(self.tokens.len() + n, self.mask_id);
+        self.n_masked += n;
+    }
+
     /// How many masks are left.
     pub fn n_masked(&self) -> usize {
         self.n_masked
@@ -60,12 +83,12 @@ impl Canvas {
 
     /// Positions that are still masked, ascending.
     pub fn masked(&self) -> impl Iterator<Item = usize> + '_ {
-        self.free.iter().copied().filter(|&i| self.is_masked(i))
+        self.open().iter().copied().filter(|&i| self.is_masked(i))
     }
 
-    /// From the first to the last position that was masked at the start: what blocks tile.
+    /// From the first to the last position that was masked at the start, or when the canvas grew: what blocks tile.
     pub fn window(&self) -> Range<usize> {
-        match (self.free.first(), self.free.last()) {
+        match (self.open().first(), self.open().last()) {
             (Some(&first), Some(&last)) => first..last + 1,
             _ => 0..0,
         }
@@ -89,7 +112,7 @@ impl Canvas {
 
     /// Takes a token back. Reached only through a [`RemaskingSampler`](crate::sampler::RemaskingSampler).
     pub(crate) fn remask(&mut self, position: usize) -> Result<()> {
-        if self.free.binary_search(&position).is_err() {
+        if self.open().binary_search(&position).is_err() {
             return Err(Error::NotFree { position });
         }
         if !self.is_masked(position) {
@@ -126,6 +149,28 @@ mod tests {
         assert!(matches!(canvas.commit(3, 8), Err(Error::NotFree { position: 3 })));
         assert!(matches!(canvas.commit(1, M), Err(Error::MaskProposed { position: 1, .. })));
         assert_eq!(canvas.tokens(), [1, M, 7], "a refused commit changes nothing");
+    }
+
+    #[test]
+    fn a_canvas_grows_and_settles_what_was_filled() {
+        let mut canvas = Canvas::prompt(&[1], 2, M);
+        assert_eq!(canvas.tail(), 1);
+        canvas.commit(1, 5).unwrap();
+        canvas.commit(2, 6).unwrap();
+        canvas.append(3);
+        assert_eq!((canvas.tokens(), canvas.n_masked()), ([1, 5, 6, M, M, M].as_slice(), 3));
+        assert_eq!((canvas.free(), canvas.window(), canvas.tail()), ([1, 2, 3, 4, 5].as_slice(), 3..6, 1));
+        assert!(matches!(canvas.remask(2), Err(Error::NotFree { position: 2 })));
+        canvas.append(1);
+        assert_eq!(canvas.window(), 3..7, "what is still masked is not settled");
+    }
+
+    #[test]
+    fn the_tail_is_behind_everything_that_was_given() {
+        assert_eq!(Canvas::new(vec![1, M, 2, M, M], M).tail(), 3);
+        assert_eq!(Canvas::new(vec![1, M, 2], M).tail(), 3);
+        assert_eq!(Canvas::new(vec![M, M], M).tail(), 0);
+        assert_eq!(Canvas::new(vec![], M).tail(), 0);
     }
 
     #[test]

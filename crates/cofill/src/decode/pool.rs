@@ -4,6 +4,7 @@
 //! are independent, and so is all randomness.
 
 use crate::{Decode, Denoiser, Error, Finish, Result, Step, ask};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Names a decode in a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -37,6 +38,11 @@ impl Pool {
         self.next += 1;
         self.live.push((ticket, decode.with_sequence(ticket.0)));
         ticket
+    }
+
+    /// Puts a decode back that was taken out when it had ended, and goes on under its name.
+    pub fn resume(&mut self, ticket: Ticket, decode: Decode) {
+        self.live.push((ticket, decode.with_sequence(ticket.0)));
     }
 
     /// How many decodes are in the pool.
@@ -77,7 +83,16 @@ impl Pool {
     /// One forward for every decode that is not finished. An error of the model ends the round before anything changes; an error of one
     /// decode is its last event: it leaves the pool, and the others go on.
     pub fn round(&mut self, denoiser: &mut dyn Denoiser) -> Result<Vec<Event>> {
-        let batch: Vec<_> = self.live.iter().filter_map(|(_, decode)| decode.query()).collect();
+        let everybody: Vec<Ticket> = self.live.iter().map(|(ticket, _)| *ticket).collect();
+        self.round_of(&everybody, denoiser)
+    }
+
+    /// The same for some of them; nobody else moves. A sampler that panics ends its decode like one that errs.
+    pub fn round_of(&mut self, tickets: &[Ticket], denoiser: &mut dyn Denoiser) -> Result<Vec<Event>> {
+        let takes_part = |(ticket, decode): &(Ticket, Decode)| tickets.contains(ticket) && decode.query().is_some();
+        let asked: Vec<bool> = self.live.iter().map(takes_part).collect();
+        let batch: Vec<_> =
+            self.live.iter().zip(&asked).filter_map(|((_, decode), asked)| decode.query().filter(|_| *asked)).collect();
         if batch.is_empty() {
             return Ok(Vec::new());
         }
@@ -87,10 +102,12 @@ impl Pool {
             let got = predictions.len();
             return Err(Error::Length { what: "predictions", want, got, because: "one per query" });
         }
-        let asked = self.live.iter_mut().filter(|(_, decode)| decode.query().is_some());
-        let absorb = |((ticket, decode), prediction): (&mut (Ticket, Decode), _)| Event {
-            ticket: *ticket,
-            step: decode.absorb(prediction),
+        let asked = self.live.iter_mut().zip(asked).filter_map(|(live, asked)| asked.then_some(live));
+        let absorb = |((ticket, decode), prediction): (&mut (Ticket, Decode), _)| {
+            // A decode that panicked leaves the pool, so nobody sees what it left half done.
+            let step = catch_unwind(AssertUnwindSafe(|| decode.absorb(prediction)));
+            let panicked = || Error::Contract { who: "sampler", problem: "it panicked".into() };
+            Event { ticket: *ticket, step: step.unwrap_or_else(|_| Err(panicked())) }
         };
         let events: Vec<Event> = asked.zip(&predictions).map(absorb).collect();
         let failed = |ticket: Ticket| events.iter().any(|event| event.ticket == ticket && event.step.is_err());

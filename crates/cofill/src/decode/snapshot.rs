@@ -148,7 +148,7 @@ impl Snapshot {
             return Err(Error::BadSetting { what: "masks_at_start", limit, given });
         }
         let masks = self.masks_at_start.unwrap_or(masks);
-        Ok(Job { length, masks, window: 0..length, blocks: 1, seed: self.seed })
+        Ok(Job { length, masks, window: 0..length, blocks: 1, seed: self.seed, first_step: 0 })
     }
 
     /// Runs `f` on the step as a sampler sees it.

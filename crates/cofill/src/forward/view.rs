@@ -26,6 +26,8 @@ pub struct Job {
     pub blocks: usize,
     /// The root of all randomness.
     pub seed: u64,
+    /// Steps that were made before the canvas grew to what it is. Noise counts them, and nothing else does.
+    pub first_step: usize,
 }
 
 impl Job {
@@ -141,7 +143,7 @@ impl StepView<'_> {
 
     /// What would be proposed for a candidate from other logits than the model's, with the same noise. `[vocab]`
     pub fn propose(&self, slot: Slot, logits: impl Iterator<Item = f64>) -> Result<RowStats> {
-        let mut row = self.proposal.row(self.mask_id, self.step, self.position(slot));
+        let mut row = self.proposal.row(self.mask_id, self.noise_step(), self.position(slot));
         row.push_wide(logits)?;
         row.finish()
     }
@@ -169,12 +171,17 @@ impl StepView<'_> {
 
     /// The same, for any position.
     pub fn noise_at(&self, position: usize) -> f64 {
-        Uniforms::new(self.job.seed, Purpose::Order, self.step, position).uniform()
+        Uniforms::new(self.job.seed, Purpose::Order, self.noise_step(), position).uniform()
+    }
+
+    /// The step as noise counts it: no step of a sequence shares its noise with another.
+    pub(crate) fn noise_step(&self) -> usize {
+        self.job.first_step + self.step
     }
 
     /// The step's own random numbers; each `stream` is independent of the others.
     pub(crate) fn coin(&self, stream: usize) -> Uniforms {
-        Uniforms::new(self.job.seed, Purpose::Coin, self.step, stream)
+        Uniforms::new(self.job.seed, Purpose::Coin, self.noise_step(), stream)
     }
 
     /// Refuses numbers no sampler may rank, and a view that lacks what the sampler needs. After this, samplers may

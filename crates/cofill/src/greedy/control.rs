@@ -127,7 +127,7 @@ impl ControlMatrix {
         for (i, &position) in view.candidates.positions.iter().enumerate() {
             self.row.clear();
             self.row.extend((0..n).filter(|&j| j != i).map(|j| attention.get(i, j)));
-            let mut draw = Uniforms::new(view.job.seed, Purpose::Control, view.step, position);
+            let mut draw = Uniforms::new(view.job.seed, Purpose::Control, view.noise_step(), position);
             // Fisher and Yates: the last of what is left changes places with one of what is left.
             for last in (1..self.row.len()).rev() {
                 let any = (draw.uniform() * (last + 1) as f64) as usize; // a uniform number may round up to 1

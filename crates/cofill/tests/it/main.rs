@@ -10,6 +10,9 @@ mod decode;
 // Decodes that share a pool, and what one of them may do to the others: nothing.
 mod pool;
 
+// A language that the text must belong to, with every sampler.
+mod constraint;
+
 // Faulty denoisers, samplers and snapshots: the right error, and the canvas as it was.
 mod faults;
 
@@ -24,6 +27,9 @@ mod spec;
 
 // Samplers that were added to a registry, and forms of samplers that nobody has added.
 mod registry;
+
+// Canvases that grow, and texts that end before their canvas does.
+mod growth;
 
 // Traces: the round trip, what is refused at which line, and why two decodes part.
 mod trace;

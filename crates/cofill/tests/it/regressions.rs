@@ -196,6 +196,7 @@ fn trace_of(outcome: Outcome, length: usize, sampler: &str) -> Trace {
         temperature: 0.0,
         seed: 0,
         pieces: Vec::new(),
+        probes: 0,
     };
     Trace { header, steps: outcome.steps, end: None }
 }
@@ -266,7 +267,7 @@ fn the_forwards_of_a_capped_step_are_counted() {
     assert!(steps.is_empty() && decode.nfe() == 2, "two probes, no step");
     let mut trace = trace_of(Outcome { steps, tokens: Vec::new(), nfe: 2 }, 8, "punt:0.01");
     assert_eq!(trace.nfe(), 0);
-    trace.end = Some(cofill::trace::End { nfe: 2, tokens: decode.canvas().tokens().to_vec() });
+    trace.end = Some(cofill::trace::End { nfe: 2, tokens: decode.canvas().tokens().to_vec(), appended: 0 });
     assert_eq!(trace.nfe(), 2);
 }
 

@@ -72,8 +72,13 @@ impl Story {
             let limit = "left out: an explanation follows a decode to its end".into();
             return Err(cofill::Error::BadSetting { what: "max_nfe", limit, given: cap.to_string() }.into());
         }
+        options.fixed_length()?;
+        if let Some(what) = options.constraints().first() {
+            let limit = "left out: an explanation compares what the model alone would write".into();
+            return Err(cofill::Error::BadSetting { what, limit, given: "a constraint".into() }.into());
+        }
         let Prepared { start: canvas, question, warnings, .. } = prepared;
-        let (sampler, proposal) = (engine.settle(sampler)?, options.proposal(engine.ends()));
+        let (sampler, proposal) = (engine.settle(sampler)?, options.proposal_for(&canvas, engine.ends()));
         let explanation = explain(engine.denoiser(), &canvas, &sampler, options.schedule(), &proposal)?;
         let read = |tokens: &[TokenId]| -> Result<Ending> {
             let text = engine.read_tokens(&canvas, tokens, &options.stop)?;

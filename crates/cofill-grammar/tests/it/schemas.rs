@@ -103,6 +103,7 @@ fn what_is_no_schema_is_refused_with_its_place() {
         (json!({ "type": "integer", "minimum": "1" }), "#/minimum", "a number"),
         (json!({ "type": "integer", "exclusiveMinimum": true }), "#/exclusiveMinimum", "a number"),
         (json!({ "type": "object", "properties": {}, "required": ["x"] }), "#/required", "`x`"),
+        (json!({ "type": "object", "required": [1] }), "#/required", "a list of names"),
         (json!({ "type": "object", "properties": [] }), "#/properties", "object of schemas"),
         (json!({ "$ref": "#/$defs/x" }), "#/$ref", "nothing at `#/$defs/x`"),
         (json!({ "items": { "prefixItems": {} } }), "#/items/prefixItems", "a list"),

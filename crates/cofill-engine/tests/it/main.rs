@@ -4,6 +4,9 @@
 // Text to canvas: prompts, chats, gaps, lengths.
 mod inputs;
 
+// Texts in a language: every schema, every sampler.
+mod constraints;
+
 // Canvases filled one by one and together, watched and cancelled.
 mod steps;
 

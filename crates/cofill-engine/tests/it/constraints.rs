@@ -90,7 +90,7 @@ fn every_schema_holds_with_some_sampler_of_both_models() {
     }
 }
 
-/// The whole product. Its outputs go to a file, for a validator that we did not write (`tools/schema-check --outputs`).
+/// The whole product. Its outputs go to a file, for a validator that we did not write (`tools/constraint-check`).
 #[test]
 fn every_schema_holds_with_every_sampler() {
     let Ok(path) = std::env::var("COFILL_CONSTRAINTS") else { return };

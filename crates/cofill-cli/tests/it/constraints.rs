@@ -3,6 +3,12 @@ use serde_json::{Value, json};
 
 const SCHEMA: &str = r#"{"type": "object", "properties": {"b": {"enum": ["x", "y"]}, "a": {"type": "integer"}}, "required": ["b", "a"]}"#;
 
+fn folder(name: &str) -> std::path::PathBuf {
+    let folder = scratch(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
 #[test]
 fn expressions_and_choices() {
     let ran = run_with(&["generate", "-m", "toy", "-n", "6", "-s", "topk:2", "--regex", "Grace .* New .*"], "");
@@ -13,7 +19,7 @@ fn expressions_and_choices() {
 
 #[test]
 fn a_schema_from_a_file_in_its_order() {
-    let dir = scratch("schema");
+    let dir = folder("schema");
     let (file, trace) = (dir.join("schema.json"), dir.join("trace.jsonl"));
     std::fs::write(&file, SCHEMA).unwrap();
     let (schema, trace) = (file.to_str().unwrap(), trace.to_str().unwrap());
@@ -36,7 +42,7 @@ fn a_schema_from_a_file_in_its_order() {
 
 #[test]
 fn what_cannot_be_held_is_refused() {
-    let dir = scratch("unsupported");
+    let dir = folder("unsupported");
     let file = dir.join("schema.json");
     std::fs::write(&file, r#"{"type": "object", "patternProperties": {}}"#).unwrap();
     run_with(&["generate", "x", "--schema", file.to_str().unwrap()], "")
@@ -51,7 +57,7 @@ fn what_cannot_be_held_is_refused() {
 
 #[test]
 fn scores_are_of_texts_in_the_language() {
-    let dir = scratch("held-eval");
+    let dir = folder("held-eval");
     let out = dir.join("held.jsonl");
     let rows = "([1-4] [1-4] [1-4] [1-4]\\n){3}[1-4] [1-4] [1-4] [1-4]";
     let args = [

@@ -201,9 +201,9 @@ async function start(values, at = null) {
     redraw();
     if (at === null && !calm.matches) player.play();
   };
-  await Promise.all(bodies.map((asked, i) => stream(asked, signal, {
+  await Promise.all(bodies.map((sent, i) => stream(sent, signal, {
     header(header) {
-      runs[i] = new Run({ header, steps: [] });
+      runs[i] = new Run({ header, steps: [] }, "prompt" in sent || "messages" in sent);
       if (revealed) panes[i].take(runs[i]);
       else held ??= setTimeout(reveal, 250);
       refresh();
@@ -224,10 +224,10 @@ async function start(values, at = null) {
 }
 
 // One stream, through restarts of the server: what is shown stays until there is more.
-async function stream(asked, signal, on) {
+async function stream(sent, signal, on) {
   for (let tries = 0; !signal.aborted; tries += 1) {
     try {
-      for await (const event of decode(asked, signal)) {
+      for await (const event of decode(sent, signal)) {
         net("");
         for (const kind of ["header", "step", "done"]) if (event[kind]) on[kind](event[kind]);
       }

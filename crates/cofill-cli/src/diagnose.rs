@@ -138,6 +138,9 @@ fn refuse(options: &RunOptions) -> Done<()> {
         ("--stop", !options.stop.is_empty()),
         ("--min-tokens", options.min_tokens.is_some()),
         ("--companion", options.companion.is_some()),
+        ("--schema", options.schema.is_some()),
+        ("--regex", options.regex.is_some()),
+        ("--choice", !options.choice.is_empty()),
     ];
     match given.iter().find(|(_, given)| *given) {
         Some((flag, _)) => Err(Fail::request(format!(

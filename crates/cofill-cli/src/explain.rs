@@ -41,6 +41,11 @@ pub(crate) fn run(args: &Args) -> Done {
     if options.max_nfe.is_some() {
         return Err(Fail::request("--max-nfe is not for explain, which follows a decode to its end; leave it out"));
     }
+    if let Some(name) = options.constraints().first() {
+        return Err(Fail::request(format!(
+            "--{name} is not for explain, which compares what the model alone would write; leave it out"
+        )));
+    }
     let mut engine = Engine::open(model, options)?;
     let (input, options) = args.canvas.input(&engine, options)?;
     let prepared = engine.prepare(&input, sampler, &options)?;

@@ -93,7 +93,7 @@ impl From<cofill::Error> for Fail {
                 Ok(error) => Fail::from(*error),
                 Err(source) => Fail::Run(cofill::Error::Denoiser(source).into()),
             },
-            cofill::Error::Stalled { .. } => Fail::Run(error.into()),
+            cofill::Error::Stalled { .. } | cofill::Error::Constraint(_) => Fail::Run(error.into()),
             cofill::Error::NoCompanion => {
                 Fail::request(format!("{error} (--companion tiny-causal, or the folder of a Qwen2 or Qwen3)"))
             }
@@ -120,7 +120,7 @@ impl From<cofill_model::Error> for Fail {
 /// library does not know flags.
 impl From<cofill_engine::Error> for Fail {
     fn from(error: cofill_engine::Error) -> Fail {
-        use cofill_engine::Error;
+        use cofill_engine::{Error, LanguageError};
         let remedy = match &error {
             Error::NoTokenizer { .. } => {
                 "name a model that has one; generate and explain also take token ids with --tokens or --prompt-tokens"
@@ -146,6 +146,9 @@ impl From<cofill_engine::Error> for Fail {
         match error {
             Error::Model(error) => error.into(),
             Error::Decode(error) => error.into(),
+            Error::Language(LanguageError::Unsatisfiable { shortest, .. }) => {
+                Fail::request(format!("{error} (-n {shortest}; in a template, [MASK:{shortest}])"))
+            }
             error if remedy.is_empty() => Fail::Request(error.into()),
             error => Fail::request(format!("{error}; {remedy}")),
         }
@@ -167,6 +170,7 @@ impl From<cofill_eval::open::Error> for Fail {
             Error::Engine(error) => error.into(),
             Error::Options(error) => error.into(),
             Error::Run(cofill_eval::run::Error::Decode(error)) => error.into(),
+            Error::Run(cofill_eval::run::Error::Language(error)) => (*error).into(),
             Error::Judges(error) => error.into(),
             Error::Benchmark(error) | Error::Run(cofill_eval::run::Error::Benchmark(error)) => error.into(),
             Error::Sweep(error) => error.into(),

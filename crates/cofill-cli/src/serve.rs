@@ -3,7 +3,7 @@
 use crate::fail::{Done, Fail};
 use crate::load_args::LoadArgs;
 use cofill::SamplerSpec;
-use cofill_engine::{DEFAULT_MODEL, DEFAULT_SAMPLER, Engine, RunOptions};
+use cofill_engine::{DEFAULT_MODEL, DEFAULT_SAMPLER, Engine, Length, RunOptions};
 use cofill_serve::{Config, Keys};
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
@@ -25,9 +25,9 @@ pub(crate) struct Args {
     /// The sampler of requests that name none.
     #[arg(short, long, value_name = "SPEC", default_value = DEFAULT_SAMPLER)]
     sampler: SamplerSpec,
-    /// How many positions to generate for requests that do not say (default: what a mini task needs, else the model's).
+    /// How many positions to generate for requests that do not say, or `auto` (default: what a mini task needs, else the model's).
     #[arg(short = 'n', long, value_name = "N")]
-    length: Option<usize>,
+    length: Option<Length>,
     /// Ask for a key: this file has one to a line.
     #[arg(long, value_name = "FILE")]
     api_key_file: Option<PathBuf>,
@@ -111,7 +111,11 @@ pub(crate) fn run(args: &Args) -> Done {
         let mut err = std::io::stderr().lock();
         // Nobody is left to tell when stderr is gone.
         let _ = match json {
-            true => writeln!(err, "{}", serde_json::json!({"event": "listening", "address": format!("http://{address}"), "models": names, "seconds": seconds})),
+            true => writeln!(
+                err,
+                "{}",
+                serde_json::json!({"event": "listening", "address": format!("http://{address}"), "models": names, "seconds": seconds})
+            ),
             false => writeln!(err, "listening on http://{address} ({names}; ready in {seconds:.2} s)"),
         };
     };

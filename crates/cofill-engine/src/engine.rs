@@ -2,6 +2,7 @@
 
 use crate::calibration;
 use crate::codec::{Codec, Text};
+use crate::constrain::Remembered;
 use crate::options::{Ends, RunOptions};
 use crate::{Error, Result, TOY, hub_cache};
 use cofill::toy::Toy;
@@ -28,6 +29,7 @@ const TOY_MOST: usize = 8192;
 pub struct Engine {
     name: String,
     kind: Kind,
+    remembered: Remembered,
 }
 
 enum Kind {
@@ -152,7 +154,7 @@ impl Engine {
             TOY => Kind::Toy(AnyLengthToy::default()),
             name => Kind::Checkpoint(Box::new(Open::load(Engine::checkpoint_at(Path::new(name))?, options)?)),
         };
-        let mut engine = Engine { name: name.into(), kind };
+        let mut engine = Engine { name: name.into(), kind, remembered: Remembered::default() };
         engine.configure(options)?;
         Ok(engine)
     }
@@ -181,7 +183,8 @@ impl Engine {
         let open = Open::load(checkpoint, options)?;
         let text = open.text.as_ref().map_err(|error| Error::NoTokenizer { problem: error.to_string() })?;
         text.tokenizer.check_mask(open.model.config().mask_id)?;
-        let mut engine = Engine { name, kind: Kind::Checkpoint(Box::new(open)) };
+        let kind = Kind::Checkpoint(Box::new(open));
+        let mut engine = Engine { name, kind, remembered: Remembered::default() };
         engine.configure(options)?;
         Ok(engine)
     }
@@ -413,6 +416,30 @@ impl Engine {
         Reader { text, toy: matches!(self.kind, Kind::Toy(_)), mask_id: self.mask_id() }
     }
 
+    /// The languages it knows.
+    pub(crate) fn remembered(&self) -> &Remembered {
+        &self.remembered
+    }
+
+    /// Whether its tokens are words, with a space before each.
+    pub(crate) fn writes_words(&self) -> bool {
+        matches!(self.kind, Kind::Toy(_))
+    }
+
+    /// What every token writes; `None` for those that write nothing. `[vocab]`
+    pub(crate) fn token_bytes(&self) -> Result<Vec<Option<Vec<u8>>>> {
+        match &self.kind {
+            Kind::Toy(toy) => {
+                let word = |token: TokenId| Some(format!(" {}", Toy::piece(token)).into_bytes());
+                Ok((0..toy.mask_id()).map(word).chain([None]).collect())
+            }
+            Kind::Checkpoint(open) => match &open.text {
+                Ok(text) => Ok(text.tokenizer.token_bytes(open.model.vocab())?),
+                Err(error) => Err(Error::NoTokenizer { problem: error.to_string() }),
+            },
+        }
+    }
+
     fn open_checkpoint(&self) -> Option<&Open> {
         match &self.kind {
             Kind::Toy(_) => None,
@@ -426,7 +453,8 @@ impl Open {
         let model = Model::of(&checkpoint, options.load())?;
         let eos_id = model.config().eos_id;
         let text = checkpoint.tokenizer();
-        let text = text.map(|tokenizer| Arc::new(Text { eos: tokenizer.piece(eos_id), tokenizer, chat: checkpoint.chat() }));
+        let text =
+            text.map(|tokenizer| Arc::new(Text { eos: tokenizer.piece(eos_id), tokenizer, chat: checkpoint.chat() }));
         let defaults = checkpoint.generation_defaults()?;
         Ok(Open { checkpoint, model, text, defaults, companion: None })
     }

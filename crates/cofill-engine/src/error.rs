@@ -16,6 +16,9 @@ pub enum Error {
     /// The decode.
     #[error(transparent)]
     Decode(#[from] cofill::Error),
+    /// The language that the text is held to.
+    #[error(transparent)]
+    Language(#[from] cofill_grammar::Error),
     /// There is no such model.
     #[error("unknown model `{name}`; give {}", crate::MODEL_NAMES)]
     UnknownModel {

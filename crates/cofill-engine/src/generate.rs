@@ -10,7 +10,9 @@ use crate::question::{Judged, Question};
 use crate::reading::Reading;
 use crate::{Engine, Result};
 use cofill::trace::{End, Header, VERSION};
-use cofill::{Canvas, Decode, DecodeBuilder, Denoiser, Pool, Prediction, Query, SamplerSpec, Step, Ticket, TokenId};
+use cofill::{
+    Canvas, Constraint, Decode, DecodeBuilder, Denoiser, Pool, Prediction, Query, SamplerSpec, Step, Ticket, TokenId,
+};
 use serde::Serialize;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -141,14 +143,15 @@ impl Generation {
     }
 }
 
-/// The decode of a canvas by a sampler, as options want it.
+/// The decode of a canvas by a sampler, as options want it, in a language or in none.
 pub fn begin(
     canvas: Canvas,
     sampler: &SamplerSpec,
     options: &RunOptions,
     proposal: cofill::Proposal,
+    constraint: Option<Box<dyn Constraint>>,
 ) -> cofill::Result<Decode> {
-    builder(canvas, sampler, options, proposal)?.begin()
+    builder(canvas, sampler, options, proposal, constraint)?.begin()
 }
 
 fn builder(
@@ -156,9 +159,10 @@ fn builder(
     sampler: &SamplerSpec,
     options: &RunOptions,
     proposal: cofill::Proposal,
+    constraint: Option<Box<dyn Constraint>>,
 ) -> cofill::Result<DecodeBuilder> {
     options.check_companion(sampler)?;
-    let builder = Decode::builder(canvas, sampler.build()?).proposal(proposal);
+    let builder = Decode::builder(canvas, sampler.build()?).proposal(proposal).constraint(constraint);
     Ok(builder.schedule(options.schedule()).cap(options.max_nfe))
 }
 
@@ -184,7 +188,13 @@ impl Engine {
         options: &RunOptions,
     ) -> Result<Prepared> {
         options.check()?;
-        let Drawn { canvas: start, question, warnings, room } = self.draw(input, options)?;
+        let language = self.language(options)?;
+        let Drawn { canvas: start, question, warnings, room } = self.draw(input, options, language.as_ref())?;
+        if room.is_some() && language.is_some() {
+            let limit = "a number, since a text that is held to a language is of a size that is known".into();
+            return Err(cofill::Error::BadSetting { what: "length", limit, given: "`auto`".into() }.into());
+        }
+        let constraint = language.map(|language| self.hold(&language, input, &start, options)).transpose()?;
         let (sampler, ends) = (&self.settle(sampler)?, self.ends());
         let behind = start.tokens().len() - start.tail();
         let expects_end = match input {
@@ -199,7 +209,7 @@ impl Engine {
         };
         let spent = gaps.iter().map(|gap| gap.tried.len()).sum();
         let collapse = if options.collapse { ends.tokens() } else { Vec::new() };
-        let builder = builder(start.clone(), sampler, options, options.proposal_for(&start, ends))?;
+        let builder = builder(start.clone(), sampler, options, options.proposal_for(&start, ends), constraint)?;
         let decode = builder.spent(spent).collapse(collapse).begin()?;
         let growth = room.map(|room| Growth::new(room, sampler, options));
         Ok(Prepared { start, question, warnings, gaps, decode, stops: options.stop.clone(), growth, expects_end })
@@ -319,7 +329,19 @@ impl Filling {
         let (ticket, index) = (self.pool.add(decode), self.next);
         self.next += 1;
         let (steps, seconds, end) = (Vec::new(), Seconds::default(), None);
-        self.running.push(Running { index, ticket, start, question, stops, gaps, growth, expects_end, steps, seconds, end });
+        self.running.push(Running {
+            index,
+            ticket,
+            start,
+            question,
+            stops,
+            gaps,
+            growth,
+            expects_end,
+            steps,
+            seconds,
+            end,
+        });
         index
     }
 

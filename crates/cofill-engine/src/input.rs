@@ -4,7 +4,7 @@ use crate::growth::Room;
 use crate::length::Length;
 use crate::options::RunOptions;
 use crate::question::Question;
-use crate::{Engine, Error, Result};
+use crate::{Engine, Error, Result, TextLanguage};
 use cofill::{Canvas, TokenId};
 use cofill_model::Message;
 use cofill_tasks::mini::Form;
@@ -55,8 +55,8 @@ impl Engine {
         }
     }
 
-    /// The canvas that an input describes; a question says what its prompt and length should be.
-    pub(crate) fn draw(&self, input: &Input, options: &RunOptions) -> Result<Drawn> {
+    /// The canvas that an input describes; a question says what its prompt and length should be, and a language how long it is at least.
+    pub(crate) fn draw(&self, input: &Input, options: &RunOptions, language: Option<&TextLanguage>) -> Result<Drawn> {
         let question = self.question(input, options);
         let mut warnings = Vec::new();
         let asked = |text: &String| question.as_ref().map_or(text, |question| &question.prompt).clone();
@@ -87,7 +87,14 @@ impl Engine {
         if prompt.contains(&mask_id) {
             return Err(Error::MaskInPrompt { mask_id });
         }
-        let usual = || question.as_ref().map_or_else(|| self.usual_length(), |question| question.task.length());
+        let usual = || {
+            let usual = question.as_ref().map_or_else(|| self.usual_length(), |question| question.task.length());
+            match language {
+                None => usual,
+                Some(language) if language.has_ends() => usual.max(language.shortest()),
+                Some(language) => language.shortest(), // without ends, a text fills its window
+            }
+        };
         let prompt = begin(bos, prompt);
         let room = match options.length {
             Some(Length::Auto) => Some(self.room(prompt.len(), end, options)?),

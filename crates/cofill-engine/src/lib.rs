@@ -23,6 +23,7 @@
 //! | [`StepEvent`], [`Generation`] | what happens step by step, and what came of it |
 //! | [`Length`], [`Ended`], [`SettledGap`] | how long an answer may become, how it ended, and how long a gap should be |
 //! | [`Filling`] | the same a round at a time, for whoever looks in between |
+//! | [`Schema`], [`TextLanguage`] | texts held to a language |
 //! | [`Scored`] | how probable given tokens are |
 //! | [`Question`] | what the tiny models know: prompts of the mini tasks, judged on the spot |
 //! | [`Calibrated`] | the strength of `+paths:auto` that was chosen for a model, and where it is kept |
@@ -30,6 +31,7 @@
 
 mod calibration;
 mod codec;
+mod constrain;
 mod engine;
 mod error;
 mod gap_length;
@@ -47,6 +49,8 @@ mod score;
 
 pub use calibration::{Calibrated, cache_file, settle};
 pub use codec::Codec;
+pub use cofill_grammar::Error as LanguageError;
+pub use constrain::TextLanguage;
 pub use engine::{About, Engine, Reader, Specials};
 pub use error::{Error, Result};
 pub use gap_length::SettledGap;

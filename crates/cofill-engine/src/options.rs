@@ -97,6 +97,9 @@ pub struct RunOptions {
     /// wants it.
     #[cfg_attr(feature = "clap", arg(skip))]
     pub collapse: bool,
+    /// Tokens that are never proposed, by id; a server's clients name them so (`logit_bias` of -100).
+    #[cfg_attr(feature = "clap", arg(skip))]
+    pub suppress: Vec<TokenId>,
 }
 
 /// A model, a sampler, and how they are put together.
@@ -149,7 +152,8 @@ impl RunOptions {
     /// How tokens are proposed by a model whose texts and turns end with these tokens.
     pub fn proposal(&self, ends: Ends) -> Proposal {
         let mut proposal = Proposal::sampled(self.temperature, self.seed);
-        proposal.suppress = if self.logits_eos_inf { ends.of_text.into_iter().collect() } else { Vec::new() };
+        proposal.suppress.clone_from(&self.suppress);
+        proposal.suppress.extend(ends.of_text.filter(|_| self.logits_eos_inf));
         proposal.demote = if self.confidence_eos_eot_inf { ends.tokens() } else { Vec::new() };
         proposal.style = match (self.top_p, self.top_k) {
             (None, None) => Style::Clean,
@@ -192,9 +196,7 @@ impl RunOptions {
         if self.choice.iter().any(String::is_empty) {
             return bad("choice", "a text of one character or more", "an empty text".into());
         }
-        let constraints =
-            [("schema", self.schema.is_some()), ("regex", self.regex.is_some()), ("choice", !self.choice.is_empty())];
-        let given: Vec<&str> = constraints.into_iter().filter(|(_, given)| *given).map(|(name, _)| name).collect();
+        let given = self.constraints();
         if given.len() > 1 {
             return bad("constraint", "one of schema, regex and choice", given.join(" and "));
         }
@@ -215,6 +217,13 @@ impl RunOptions {
             }
             length => Ok(length.and_then(Length::fixed)),
         }
+    }
+
+    /// The names of the options that hold texts to a language, as far as they are given; a run has one at most.
+    pub fn constraints(&self) -> Vec<&'static str> {
+        let RunOptions { schema, regex, choice, .. } = self;
+        let all = [("schema", schema.is_some()), ("regex", regex.is_some()), ("choice", !choice.is_empty())];
+        all.into_iter().filter(|(_, given)| *given).map(|(name, _)| name).collect()
     }
 
     /// Refuses a sampler that asks a companion where none is given, and a companion whom the sampler never asks.

@@ -387,8 +387,10 @@ pub(crate) fn ask(
         docs.clone().try_for_each(|doc| task.check(doc, engine, &run.settings))?;
     }
     let ends = engine.ends();
+    let language = engine.language(&run.settings.options)?;
+    let language = language.as_ref();
     let (model, codec) = engine.parts()?;
-    task.lend(run, |task| Ok(Run { task, settings: &run.settings, codec, ends }.batch(model, docs)?))
+    task.lend(run, |task| Ok(Run { task, settings: &run.settings, codec, ends, language }.batch(model, docs)?))
 }
 
 /// How many questions of a point are best asked together.

@@ -3,9 +3,9 @@
 //! A batch shares forwards and nothing else: what becomes of a question depends neither on who is decoded beside it, nor on how many
 //! threads compute, nor on what was asked before.
 
-use cofill::{Canvas, Decode, Denoiser, Pool, SamplerSpec, Ticket, TokenId};
+use cofill::{Canvas, Constraint, Decode, Denoiser, Pool, SamplerSpec, Ticket, TokenId};
 pub use cofill_engine::Codec;
-use cofill_engine::{Ends, Piece, RunOptions, gaps};
+use cofill_engine::{Ends, Piece, RunOptions, TextLanguage, gaps};
 use cofill_report::results::{self, Record};
 use cofill_tasks::benchmarks::{self, Loaded, Prompts, Scored};
 use cofill_tasks::data;
@@ -93,6 +93,9 @@ pub enum Error {
     /// A benchmark cannot ask or score.
     #[error(transparent)]
     Benchmark(#[from] benchmarks::Error),
+    /// The canvas has no room for a text of the language that answers are held to.
+    #[error(transparent)]
+    Language(Box<cofill_engine::Error>),
     /// A row of an infill that this model's tokenizer cannot be scored on.
     #[error(transparent)]
     Infill(#[from] crate::infill::Error),
@@ -126,6 +129,8 @@ pub struct Run<'a> {
     pub codec: &'a dyn Codec,
     /// The tokens with which the model ends.
     pub ends: Ends,
+    /// What its answers are held to.
+    pub language: Option<&'a TextLanguage>,
 }
 
 /// A question on its way.
@@ -144,7 +149,7 @@ impl Run<'_> {
         for doc in docs {
             let question = self.task.question(doc)?;
             let start = question.canvas(self.settings, denoiser.mask_id(), self.codec)?;
-            let decode = self.decode(doc, start.clone())?;
+            let decode = self.decode(doc, question.form, start.clone())?;
             asked.insert(pool.add(decode), InFlight { doc, question, start, seconds: 0.0 });
         }
         let mut records = Vec::with_capacity(asked.len());
@@ -169,11 +174,25 @@ impl Run<'_> {
     }
 
     /// A decode whose noise is its question's own.
-    fn decode(&self, doc: usize, canvas: Canvas) -> Result<Decode, Error> {
+    fn decode(&self, doc: usize, form: Form, canvas: Canvas) -> Result<Decode, Error> {
         let Settings { sampler, options, .. } = self.settings;
         let mut proposal = options.proposal_for(&canvas, self.ends);
         proposal.seed = seed_of(options.seed, doc);
-        Ok(cofill_engine::begin(canvas, sampler, options, proposal)?)
+        let constraint = self.language.map(|language| self.hold(language, form, &canvas)).transpose()?;
+        Ok(cofill_engine::begin(canvas, sampler, options, proposal, constraint)?)
+    }
+
+    /// Where a language holds: after a prompt, in the gaps of a template, or in the whole of it.
+    fn hold(&self, language: &TextLanguage, form: Form, canvas: &Canvas) -> Result<Box<dyn Constraint>, Error> {
+        let Settings { bos, end, .. } = self.settings;
+        let held = match form {
+            Form::Continue => language.in_gaps(canvas),
+            Form::Infill => {
+                let text = usize::from(bos.is_some())..canvas.tokens().len() - usize::from(end.is_some());
+                language.in_template(canvas, text)
+            }
+        };
+        held.map_err(|error| Error::Language(Box::new(error)))
     }
 
     fn record(&self, asked: &InFlight, decode: &Decode) -> Result<Record, Error> {
@@ -371,8 +390,10 @@ pub(crate) mod tests {
             };
             let texts = examples.iter().map(text).collect();
             let (task, settings) = (MiniTask { task, examples, stops: Vec::new() }, settings(task, "topk:4"));
-            let (mut parrot, run) =
-                (Parrot(texts), Run { task: &task, settings: &settings, codec: &Plain, ends: Ends::default() });
+            let (mut parrot, run) = (
+                Parrot(texts),
+                Run { task: &task, settings: &settings, codec: &Plain, ends: Ends::default(), language: None },
+            );
             let timeless =
                 |records: Vec<Record>| records.into_iter().map(|r| Record { seconds: 0.0, ..r }).collect::<Vec<_>>();
             let together = timeless(run.batch(&mut parrot, 0..6).unwrap());
@@ -397,7 +418,7 @@ pub(crate) mod tests {
         text.resize(prompt + task.length(), 0);
         let settings = settings(task, "topk:20");
         let asked = MiniTask { task, examples: vec![example.clone()], stops: Vec::new() };
-        let run = Run { task: &asked, settings: &settings, codec: &Plain, ends: Ends::default() };
+        let run = Run { task: &asked, settings: &settings, codec: &Plain, ends: Ends::default(), language: None };
         let record = run.batch(&mut Parrot(vec![text]), 0..1).unwrap().remove(0);
         assert_eq!((record.text.as_str(), record.nfe, record.filled), (&example.answer[..9], 1, 20));
         assert_eq!(record.useful, Some(Plain.encode(&example.answer[..9]).unwrap().len()));

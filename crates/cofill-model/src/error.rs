@@ -30,6 +30,17 @@ pub enum Error {
         /// What is wrong with it, and where.
         problem: String,
     },
+    /// A tokenizer whose tokens are no sequences of bytes, so that no language can be written with them.
+    #[error(
+        "`{}`: what its tokens write depends on their neighbours (decoder `{given}`), so the text cannot be held to a schema, an expression or choices; use a model with byte-level BPE or SentencePiece",
+        path.display()
+    )]
+    NotBytes {
+        /// The tokenizer's folder or file.
+        path: PathBuf,
+        /// The kind of its decoder.
+        given: String,
+    },
     /// A file that is larger than any of its kind.
     #[error(
         "`{}` has {given} bytes, but a file of this name may have at most {most}; it is damaged or no part of a checkpoint",

@@ -14,7 +14,10 @@ use crate::load_options::LoadOptions;
 use crate::network::Network;
 use crate::pair_head::PairHead;
 use crate::timing::Timing;
-use cofill::{Attention, Denoiser, Distributions, HeadAttention, Layers, Prediction, Query, Row, RowStats, TokenId};
+use cofill::{
+    Attention, ClassTable, Denoiser, Distributions, HeadAttention, Layers, Prediction, Query, Row, RowAnswer, RowStats,
+    TokenId,
+};
 use rayon::prelude::*;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -282,6 +285,9 @@ impl Model {
         for ((_, row), &target) in rows.iter_mut().zip(query.targets.unwrap_or_default()) {
             row.aim(target);
         }
+        if let Some(classes) = query.classes {
+            rows.iter_mut().for_each(|(_, row)| row.classify(classes));
+        }
         let mut whole: Vec<Vec<f32>> = vec![Vec::new(); if query.distributions { sources.len() } else { 0 }];
         let mut unguided = unguided.map(|hidden| self.network.logits(hidden));
         for logits in self.network.logits(hidden) {
@@ -303,10 +309,12 @@ impl Model {
             rows.par_iter_mut().try_for_each(|(source, row)| row.push(tile(*source)))?;
             whole.iter_mut().enumerate().for_each(|(source, row)| row.extend_from_slice(tile(source)));
         }
-        let finished = rows.into_iter().map(|(_, row)| row.finish_with_target());
-        let (stats, log_probabilities): (Vec<RowStats>, Vec<f64>) =
-            finished.collect::<cofill::Result<Vec<_>>>()?.into_iter().unzip();
-        let answer = Prediction::new(stats).log_probabilities(query.targets.map(|_| log_probabilities));
+        let answers: Vec<RowAnswer> = rows.into_iter().map(|(_, row)| row.answer()).collect::<cofill::Result<_>>()?;
+        let stats: Vec<RowStats> = answers.iter().map(|row| row.stats).collect();
+        let log_probabilities = query.targets.map(|_| answers.iter().map(|row| row.log_probability).collect());
+        let of_classes = || answers.iter().flat_map(|row| row.classes.iter().copied()).collect();
+        let classes = query.classes.map(|asked| ClassTable::new(asked.len(), of_classes())).transpose()?;
+        let answer = Prediction::new(stats).log_probabilities(log_probabilities).classes(classes);
         if !query.distributions {
             return Ok(answer);
         }

@@ -14,6 +14,7 @@
 //! `pipeline.rs` keeps the library within a time and a memory.
 
 mod allowed;
+mod bytes;
 mod fields;
 mod pattern;
 mod pipeline;

@@ -440,6 +440,12 @@ impl Step {
         self.step.forwards
     }
 
+    /// Masks that were added at the end of the canvas before it (``length="auto"``).
+    #[getter]
+    fn appended(&self) -> usize {
+        self.step.appended
+    }
+
     /// Masks before it.
     #[getter]
     fn n_masked(&self) -> usize {

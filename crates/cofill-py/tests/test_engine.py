@@ -31,7 +31,7 @@ def engine() -> cofill.Engine:
 
 
 @pytest.mark.parametrize("model", ["tiny-llada", "tiny-dream"])
-@pytest.mark.parametrize("options", [{}, {"length": 20, "block": 10}, {"temperature": 0.7, "seed": 3}, {"sampler": "eb:3+ad", "max_nfe": 4}])
+@pytest.mark.parametrize("options", [{}, {"length": 20, "block": 10}, {"temperature": 0.7, "seed": 3}, {"sampler": "eb:3+ad", "max_nfe": 4}, {"length": "auto", "max_length": 64}])
 def test_generate_is_what_the_command_does(model: str, options: dict) -> None:
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
     said = command("generate", PROMPT, "-m", model, "--json", *flags)
@@ -39,7 +39,7 @@ def test_generate_is_what_the_command_does(model: str, options: dict) -> None:
     theirs = json.loads(said.stdout)
     ours = cofill.Engine(model).generate(PROMPT, **options)
     assert ours.tokens.tolist() == theirs["tokens"] and ours.text == theirs["text"]
-    assert (ours.nfe, ours.finish) == (theirs["nfe"], theirs["finish"])
+    assert (ours.nfe, ours.finish, ours.ended) == (theirs["nfe"], theirs["finish"], theirs["ended"])
     assert [step.positions.tolist() for step in ours.steps] == [step["positions"] for step in theirs["steps"]]
 
 
@@ -50,6 +50,24 @@ def test_tokens_are_the_whole_canvas(engine: cofill.Engine) -> None:
     assert (answer.start[answer.prompt_length :] == engine.mask_id).all() and (answer.tokens != engine.mask_id).all()
     assert answer.judged == "chain: right" and answer.useful <= len(answer.tokens) - len(prompt)
     assert answer.tokens_per_forward == pytest.approx(2) and set(answer.seconds) == {"model", "sampler"}
+
+
+def test_an_answer_grows_and_its_trace_with_it(engine: cofill.Engine) -> None:
+    answer = engine.generate(PROMPT, length="auto")
+    assert (answer.ended, answer.judged) == ("eos", "chain: right")
+    grown = sum(step.appended for step in answer.steps)
+    assert (len(answer.start) + grown, grown) == (len(answer.tokens), 32)
+    assert answer.trace.nfe == answer.nfe == sum(step.forwards for step in answer.steps)
+    assert engine.generate(PROMPT, length=20).ended == "full"
+    with pytest.raises(cofill.Error, match="a whole number, 0 or more, or `auto`"):
+        engine.generate(PROMPT, length="long")
+
+
+def test_a_gap_may_find_its_length(engine: cofill.Engine) -> None:
+    answer = engine.fill("10*2=[MASK:auto]\n20+1=21")
+    told = engine.fill(f"10*2=[MASK:{(answer.start == engine.mask_id).sum()}]\n20+1=21")
+    assert answer.probes >= 9 and (told.probes, told.text) == (0, answer.text)
+    assert answer.nfe == told.nfe + answer.probes == answer.trace.nfe
 
 
 def test_a_folder_without_a_tokenizer_takes_tokens(goldens: pathlib.Path, tmp_path: pathlib.Path) -> None:

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// One answer, read.
 #[derive(Debug, Clone)]
-pub struct Choice {
+pub(crate) struct Choice {
     /// What it says.
     pub text: String,
     /// Where its tokens are on the canvas.
@@ -30,7 +30,7 @@ pub struct Choice {
 
 impl Choice {
     /// Reads a canvas.
-    pub fn read(reader: &Reader, accepted: Arc<Accepted>, ended: Arc<Ended>) -> Choice {
+    pub(crate) fn read(reader: &Reader, accepted: Arc<Accepted>, ended: Arc<Ended>) -> Choice {
         let canvas = ended.generation.canvas.tokens();
         let taken = accepted.window.read(reader, canvas);
         let capped = ended.timed_out || ended.generation.finish == Finish::Capped;
@@ -46,17 +46,17 @@ impl Choice {
     }
 
     /// ln of the probability that each token had when it was committed: no factor of a chain, since tokens are committed in any order.
-    pub fn log_probabilities(&self) -> Vec<f64> {
+    pub(crate) fn log_probabilities(&self) -> Vec<f64> {
         let commits = || self.ended.generation.steps.iter().flat_map(|step| &step.commits);
         let of = |&at: &usize| {
             let commit = commits().filter(|commit| commit.position == at).last();
-            commit.map_or(0.0, |commit| commit.confidence.ln().max(-9999.0))
+            commit.map_or(0.0, |commit| commit.clean_confidence.unwrap_or(commit.confidence).ln().max(-9999.0))
         };
         self.positions.iter().map(of).collect()
     }
 
     /// `logprobs` of a chat.
-    pub fn chat_logprobs(&self, reader: &Reader) -> Value {
+    pub(crate) fn chat_logprobs(&self, reader: &Reader) -> Value {
         let entry = |(&token, logprob): (&TokenId, f64)| {
             let piece = reader.piece(token);
             json!({"token": piece, "logprob": logprob, "bytes": piece.as_bytes(), "top_logprobs": []})
@@ -66,7 +66,7 @@ impl Choice {
     }
 
     /// `logprobs` of a text completion: parallel lists.
-    pub fn text_logprobs(&self, reader: &Reader) -> Value {
+    pub(crate) fn text_logprobs(&self, reader: &Reader) -> Value {
         let pieces: Vec<String> = self.tokens.iter().map(|&token| reader.piece(token)).collect();
         let logprobs = self.log_probabilities();
         let top: Vec<Value> = pieces.iter().zip(&logprobs).map(|(piece, logprob)| json!({piece: logprob})).collect();
@@ -81,7 +81,7 @@ impl Choice {
 }
 
 /// Tokens given and answered. Prompts count once, however many answers they get.
-pub fn usage(choices: &[Choice], repeat: usize) -> Value {
+pub(crate) fn usage(choices: &[Choice], repeat: usize) -> Value {
     let mut counted: Vec<&Arc<Accepted>> = Vec::new();
     for choice in choices {
         // Choices of one prompt have the same canvas at the start.
@@ -101,7 +101,7 @@ pub fn usage(choices: &[Choice], repeat: usize) -> Value {
 }
 
 /// llama.cpp's timings, with the names that diffusion servers give theirs. Of several choices, the sum.
-pub fn timings(choices: &[Choice]) -> Value {
+pub(crate) fn timings(choices: &[Choice]) -> Value {
     let sum = |f: &dyn Fn(&Choice) -> f64| choices.iter().map(f).sum::<f64>();
     let seconds = sum(&|it| it.ended.generation.seconds.model + it.ended.generation.seconds.sampler);
     let predicted = sum(&|it| it.tokens.len() as f64);
@@ -118,7 +118,7 @@ pub fn timings(choices: &[Choice]) -> Value {
 }
 
 /// Our own object; of several choices, the first's.
-pub fn cofill(choices: &[Choice], sampler: &str, seed: i64, trace: bool) -> Value {
+pub(crate) fn cofill(choices: &[Choice], sampler: &str, seed: i64, trace: bool) -> Value {
     let Some(first) = choices.first() else { return Value::Null };
     let generation = &first.ended.generation;
     let mut it = json!({
@@ -126,10 +126,13 @@ pub fn cofill(choices: &[Choice], sampler: &str, seed: i64, trace: bool) -> Valu
         "seed": seed,
         "nfe": generation.nfe,
         "steps": generation.steps.len(),
-        "canvas": first.accepted.start.free().len(),
+        "canvas": first.accepted.start.free().len() + generation.appended,
         "finish": first.finish,
         "tokens_per_forward": generation.tokens_per_forward(),
     });
+    if generation.probes() > 0 {
+        it["probes"] = json!(generation.probes());
+    }
     if let Some(judged) = &generation.judged {
         it["judged"] = json!(judged);
     }
@@ -140,13 +143,13 @@ pub fn cofill(choices: &[Choice], sampler: &str, seed: i64, trace: bool) -> Valu
 }
 
 /// The lines of a choice's trace.
-pub fn trace(choice: &Choice) -> Value {
+pub(crate) fn trace(choice: &Choice) -> Value {
     let header = std::iter::once(json!(*choice.accepted.header));
     header.chain(choice.ended.generation.steps.iter().map(|step| json!(step))).collect()
 }
 
 /// Warnings as Mercury gives them: one text.
-pub fn warning(into: &mut Map<String, Value>, warnings: &[String]) {
+pub(crate) fn warning(into: &mut Map<String, Value>, warnings: &[String]) {
     if !warnings.is_empty() {
         into.insert("warning".into(), warnings.join("; ").into());
     }

@@ -8,6 +8,7 @@ use crate::limits::Limits;
 use crate::log::Log;
 use crate::metrics::Metrics;
 use crate::outbox::{Accepted, Listener, Outbox};
+use crate::page;
 use crate::routes;
 use crate::scheduler::{Policy, Scheduler, Submit};
 use crate::valid::Rules;
@@ -25,25 +26,25 @@ use tower_http::cors::{AllowHeaders, AllowMethods, AllowOrigin, CorsLayer};
 
 /// What is known of a served model without asking it.
 #[derive(Debug)]
-pub struct Model {
+pub(crate) struct Model {
     /// By which clients name it.
-    pub name: String,
+    pub(crate) name: String,
     /// What reads its tokens.
-    pub reader: Reader,
+    pub(crate) reader: Reader,
     /// The most positions it holds.
-    pub context: usize,
+    pub(crate) context: usize,
     /// How many positions it generates unless somebody says.
-    pub usual_length: usize,
+    pub(crate) usual_length: usize,
     /// `meta` of llama.cpp.
-    pub meta: Value,
+    pub(crate) meta: Value,
     /// The mask.
-    pub mask_id: u32,
+    pub(crate) mask_id: u32,
     /// The end of text, if there is one.
-    pub eos: Option<u32>,
+    pub(crate) eos: Option<u32>,
     /// The beginning of text, if there is one.
-    pub bos: Option<u32>,
+    pub(crate) bos: Option<u32>,
     /// Whether it has a chat template.
-    pub chats: bool,
+    pub(crate) chats: bool,
 }
 
 impl Model {
@@ -73,19 +74,19 @@ impl Model {
 /// Everything a request needs.
 pub struct App {
     /// How it is set up.
-    pub config: Config,
+    pub(crate) config: Config,
     /// What is decided where requests say nothing.
-    pub rules: Rules,
+    pub(crate) rules: Rules,
     /// The served models.
-    pub models: Vec<Model>,
+    pub(crate) models: Vec<Model>,
     /// The thread that computes.
-    pub scheduler: Scheduler,
+    pub(crate) scheduler: Scheduler,
     /// How much is accepted.
-    pub limits: Arc<Limits>,
+    pub(crate) limits: Arc<Limits>,
     /// Numbers.
-    pub metrics: Arc<Metrics>,
+    pub(crate) metrics: Arc<Metrics>,
     /// Lines.
-    pub log: Log,
+    pub(crate) log: Log,
     boot: u64,
     next: AtomicU64,
 }
@@ -101,8 +102,7 @@ impl App {
             length: config.length,
             efforts: config.efforts.clone(),
         };
-        let limits =
-            Arc::new(Limits::new(config.max_live, config.max_queue, config.keys.len(), config.queue_timeout));
+        let limits = Arc::new(Limits::new(config.max_live, config.max_queue, config.keys.len(), config.queue_timeout));
         let metrics = Arc::new(Metrics::new(config.metrics_compat_vllm));
         models.iter().for_each(|model| metrics.under_way(&model.name, 0, 0));
         let policy = Policy {
@@ -119,17 +119,21 @@ impl App {
     }
 
     /// A name that nobody else has.
-    pub fn id(&self, prefix: &str) -> String {
+    pub(crate) fn id(&self, prefix: &str) -> String {
         format!("{prefix}{:08x}{:08x}", self.boot >> 32, self.next.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Whether it is about to end.
-    pub fn is_draining(&self) -> bool {
+    pub(crate) fn is_draining(&self) -> bool {
         self.limits.draining.load(Ordering::Relaxed)
     }
 
     /// Asks for decodes, and waits until each was read and its canvas drawn.
-    pub async fn begin(&self, jobs: &[Job], key: Option<usize>) -> Result<Vec<(Listener, Arc<Accepted>)>, ApiError> {
+    pub(crate) async fn begin(
+        &self,
+        jobs: &[Job],
+        key: Option<usize>,
+    ) -> Result<Vec<(Listener, Arc<Accepted>)>, ApiError> {
         let received = Instant::now();
         let refused = |error: ApiError| {
             self.metrics.rejected(error.code.unwrap_or("other"));
@@ -158,13 +162,13 @@ impl App {
     }
 
     /// OpenAI's word for what made an answer.
-    pub fn fingerprint(&self) -> String {
+    pub(crate) fn fingerprint(&self) -> String {
         format!("cofill-{}", env!("CARGO_PKG_VERSION"))
     }
 }
 
 /// Seconds since 1970.
-pub fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
@@ -174,12 +178,32 @@ pub fn router(app: &Arc<App>) -> Router {
         .route("/v1/chat/completions", post(routes::complete::chat))
         .route("/v1/completions", post(routes::complete::text))
         .route("/v1/fim/completions", post(routes::complete::fim))
+        .route("/v1/edit/completions", post(routes::edit::edit))
+        .route("/v1/apply/completions", post(routes::edit::apply))
         .route("/v1/models", get(routes::info::models))
         .route("/models", get(routes::info::models))
         .route("/v1/models/{*id}", get(routes::info::model))
+        .route("/v1/cofill/decode", post(routes::ours::decode))
+        .route("/v1/cofill/select", post(routes::ours::select))
+        .route("/v1/cofill/probe", post(routes::ours::probe))
+        .route("/completion", post(routes::llama::completion))
+        .route("/completions", post(routes::llama::completion))
+        .route("/infill", post(routes::llama::infill))
+        .route("/tokenize", post(routes::text::tokenize))
+        .route("/detokenize", post(routes::text::detokenize))
+        .route("/apply-template", post(routes::text::apply_template))
+        .route("/tokenizer_info", get(routes::text::tokenizer_info))
+        .route("/props", get(routes::info::props))
+        .route("/slots", get(routes::info::slots))
+        .route("/load", get(routes::info::load))
+        .route("/version", get(routes::info::version))
+        .route("/ping", get(routes::info::ping).post(routes::info::ping))
         .route("/health", get(routes::info::health))
         .route("/v1/health", get(routes::info::health))
         .route("/metrics", get(routes::info::metrics))
+        .route("/openapi.json", get(routes::info::openapi))
+        .route("/", get(page::index))
+        .route("/assets/{*path}", get(page::asset))
         .fallback(routes::info::nothing)
         .method_not_allowed_fallback(routes::info::wrong_method)
         .layer(from_fn_with_state(app.clone(), guard::check))
@@ -190,6 +214,9 @@ pub fn router(app: &Arc<App>) -> Router {
     }
     let any = app.config.cors_origins.iter().any(|origin| origin == "*");
     let allowed = if any { AllowOrigin::any() } else { AllowOrigin::list(origins) };
-    let cors = CorsLayer::new().allow_origin(allowed).allow_methods(AllowMethods::any()).allow_headers(AllowHeaders::mirror_request());
+    let cors = CorsLayer::new()
+        .allow_origin(allowed)
+        .allow_methods(AllowMethods::any())
+        .allow_headers(AllowHeaders::mirror_request());
     routes.layer(cors)
 }

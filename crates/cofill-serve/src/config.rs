@@ -2,6 +2,7 @@
 
 use crate::keys::Keys;
 use cofill::SamplerSpec;
+use cofill_engine::Length;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -47,7 +48,7 @@ pub struct Config {
     /// The sampler of requests that name none.
     pub sampler: SamplerSpec,
     /// The window of requests that name none.
-    pub length: Option<usize>,
+    pub length: Option<Length>,
     /// The samplers that Mercury's words for effort stand for.
     pub efforts: BTreeMap<String, SamplerSpec>,
     /// How long a stream is silent before a comment says that it lives.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 /// An error as clients of OpenAI's interface read it.
 #[derive(Debug, Clone)]
-pub struct ApiError {
+pub(crate) struct ApiError {
     /// The status of the response.
     pub status: StatusCode,
     /// The family of the error.
@@ -28,7 +28,7 @@ impl ApiError {
     }
 
     /// A field that cannot be as it is.
-    pub fn field(param: &str, message: impl Into<String>) -> ApiError {
+    pub(crate) fn field(param: &str, message: impl Into<String>) -> ApiError {
         ApiError {
             param: Some(param.into()),
             ..ApiError::new(StatusCode::BAD_REQUEST, INVALID, Some("unsupported_value"), message)
@@ -36,53 +36,59 @@ impl ApiError {
     }
 
     /// A request that is wrong as a whole, or of which a later stage found something wrong.
-    pub fn invalid(code: &'static str, message: impl Into<String>) -> ApiError {
+    pub(crate) fn invalid(code: &'static str, message: impl Into<String>) -> ApiError {
         ApiError::new(StatusCode::BAD_REQUEST, INVALID, Some(code), message)
     }
 
     /// A body that is too large.
-    pub fn too_large(limit: usize) -> ApiError {
-        let message = format!("the body is larger than {limit} bytes; send less, or start the server with --body-limit");
+    pub(crate) fn too_large(limit: usize) -> ApiError {
+        let message =
+            format!("the body is larger than {limit} bytes; send less, or start the server with --body-limit");
         ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, INVALID, Some("body_too_large"), message)
     }
 
     /// A body that did not come in time.
-    pub fn too_slow() -> ApiError {
+    pub(crate) fn too_slow() -> ApiError {
         let message = "the body did not arrive in time; send it at once";
         ApiError::new(StatusCode::REQUEST_TIMEOUT, INVALID, Some("body_timeout"), message)
     }
 
     /// A body that says it is something else.
-    pub fn not_json(given: &str) -> ApiError {
+    pub(crate) fn not_json(given: &str) -> ApiError {
         let message = format!("`content-type` must be application/json, but is `{given}`; set the header");
         ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, INVALID, Some("unsupported_media_type"), message)
     }
 
     /// No key, or one that nobody gave out.
-    pub fn key() -> ApiError {
+    pub(crate) fn key() -> ApiError {
         let message = "a valid API key is needed; send `authorization: Bearer KEY` or `x-api-key: KEY`";
         ApiError::new(StatusCode::UNAUTHORIZED, "authentication_error", Some("invalid_api_key"), message)
     }
 
     /// A page of somebody else, or a name that is not ours.
-    pub fn origin(message: impl Into<String>) -> ApiError {
+    pub(crate) fn origin(message: impl Into<String>) -> ApiError {
         ApiError::new(StatusCode::FORBIDDEN, "permission_error", Some("forbidden_origin"), message)
     }
 
     /// Nothing is here.
-    pub fn no_route(path: &str) -> ApiError {
+    pub(crate) fn no_route(path: &str) -> ApiError {
         let path: String = path.chars().take(80).collect();
-        ApiError::new(StatusCode::NOT_FOUND, NOT_FOUND, None, format!("there is no `{path}`; /openapi.json lists what is"))
+        ApiError::new(
+            StatusCode::NOT_FOUND,
+            NOT_FOUND,
+            None,
+            format!("there is no `{path}`; /openapi.json lists what is"),
+        )
     }
 
     /// Something is here, but not for this method.
-    pub fn method() -> ApiError {
+    pub(crate) fn method() -> ApiError {
         let message = "this method is not for this path; /openapi.json lists what is";
         ApiError::new(StatusCode::METHOD_NOT_ALLOWED, INVALID, None, message)
     }
 
     /// A model that is not served.
-    pub fn no_model(given: &str, served: &[String]) -> ApiError {
+    pub(crate) fn no_model(given: &str, served: &[String]) -> ApiError {
         let given: String = given.chars().take(200).collect();
         let message = format!("the model `{given}` is not served here; served are `{}`", served.join("`, `"));
         ApiError {
@@ -92,30 +98,30 @@ impl ApiError {
     }
 
     /// What the interface has and this server does not.
-    pub fn not_supported(param: &str, message: impl Into<String>) -> ApiError {
+    pub(crate) fn not_supported(param: &str, message: impl Into<String>) -> ApiError {
         let status = StatusCode::NOT_IMPLEMENTED;
         ApiError { param: Some(param.into()), ..ApiError::new(status, "not_supported_error", None, message) }
     }
 
     /// Too much at once.
-    pub fn busy(code: &'static str, message: impl Into<String>, retry_after: u64) -> ApiError {
+    pub(crate) fn busy(code: &'static str, message: impl Into<String>, retry_after: u64) -> ApiError {
         let error = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "rate_limit_error", Some(code), message);
         ApiError { retry_after: Some(retry_after.clamp(1, 60)), ..error }
     }
 
     /// Not now.
-    pub fn unavailable(code: &'static str, message: impl Into<String>, retry_after: u64) -> ApiError {
+    pub(crate) fn unavailable(code: &'static str, message: impl Into<String>, retry_after: u64) -> ApiError {
         let error = ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable_error", Some(code), message);
         ApiError { retry_after: Some(retry_after.clamp(1, 60)), ..error }
     }
 
     /// The model or the sampler failed at this request.
-    pub fn decode_failed(message: impl Into<String>) -> ApiError {
+    pub(crate) fn decode_failed(message: impl Into<String>) -> ApiError {
         ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "server_error", Some("decode_failed"), message)
     }
 
     /// The whole, as it is written in a body or in the data of a stream.
-    pub fn body(&self) -> Value {
+    pub(crate) fn body(&self) -> Value {
         json!({"error": {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}})
     }
 }
@@ -147,11 +153,18 @@ impl IntoResponse for ApiError {
 /// What an engine refuses is mostly the request's fault.
 impl From<cofill_engine::Error> for ApiError {
     fn from(error: cofill_engine::Error) -> ApiError {
-        use cofill_engine::Error;
+        use cofill_engine::{Error, LanguageError};
         let message = error.to_string();
         match error {
             Error::TooLong { .. } => ApiError::invalid("context_length_exceeded", message),
             Error::Model(cofill_model::Error::TooLong { .. }) => ApiError::invalid("context_length_exceeded", message),
+            Error::Language(
+                LanguageError::Unsatisfiable { .. }
+                | LanguageError::Contradiction { .. }
+                | LanguageError::NoFit { .. }
+                | LanguageError::NoText { .. },
+            ) => ApiError::invalid("unsatisfiable_schema", message),
+            Error::Language(_) => ApiError::invalid("invalid_schema", message),
             Error::Model(cofill_model::Error::Compute(_)) => ApiError::decode_failed(message),
             _ => ApiError::invalid("unsupported_value", message),
         }

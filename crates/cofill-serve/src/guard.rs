@@ -14,18 +14,16 @@ use std::time::Instant;
 
 /// What is known of a request before its body is read.
 #[derive(Debug, Clone)]
-pub struct Visitor {
+pub(crate) struct Visitor {
     /// Which key it came with.
     pub key: Option<usize>,
-    /// Its name.
-    pub id: String,
 }
 
 /// Paths that need no key.
 const OPEN: [&str; 7] = ["/", "/assets/{*path}", "/health", "/v1/health", "/metrics", "/openapi.json", "/ping"];
 
 /// Names a request, checks where it comes from and with which key, and tells of it.
-pub async fn check(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn check(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     let begun = Instant::now();
     let route = request.extensions().get::<MatchedPath>().map_or("other", |path| path.as_str()).to_owned();
     let method = request.method().clone();
@@ -33,7 +31,7 @@ pub async fn check(State(app): State<Arc<App>>, mut request: Request, next: Next
     let mut response = match admit(&app, &request, &route) {
         Err(error) => error.into_response(),
         Ok(key) => {
-            request.extensions_mut().insert(Visitor { key, id: id.clone() });
+            request.extensions_mut().insert(Visitor { key });
             next.run(request).await
         }
     };
@@ -93,7 +91,9 @@ fn check_host(app: &App, request: &Request) -> Result<(), ApiError> {
         Some(host) if is_loopback(host) => Ok(()),
         Some(host) => {
             let host: String = host.chars().take(80).collect();
-            Err(ApiError::origin(format!("`host` is `{host}`, but this server is for this machine only; ask 127.0.0.1")))
+            Err(ApiError::origin(format!(
+                "`host` is `{host}`, but this server is for this machine only; ask 127.0.0.1"
+            )))
         }
         None => Err(ApiError::origin("`host` is missing; send it")),
     }
@@ -123,7 +123,7 @@ fn is_loopback(host: &str) -> bool {
 }
 
 /// The body of a request: JSON, within its limit, in time.
-pub async fn body(app: &App, request: Request) -> Result<Bytes, ApiError> {
+pub(crate) async fn body(app: &App, request: Request) -> Result<Bytes, ApiError> {
     let limit = app.config.body_limit;
     let headers = request.headers();
     let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -145,7 +145,7 @@ pub async fn body(app: &App, request: Request) -> Result<Bytes, ApiError> {
 }
 
 /// JSON as a response.
-pub fn json_response(value: &serde_json::Value) -> Response {
+pub(crate) fn json_response(value: &serde_json::Value) -> Response {
     let mut response = Response::new(Body::from(value.to_string()));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response

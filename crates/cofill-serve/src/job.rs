@@ -2,13 +2,13 @@
 
 use crate::stream::Window;
 use cofill::{Policy, SamplerSpec, TokenId};
-use cofill_engine::{Engine, Input, Prepared, Result, RunOptions};
+use cofill_engine::{Engine, Error, Input, Length, Prepared, Result, RunOptions};
 use cofill_model::Message;
 use std::time::Duration;
 
 /// One decode.
 #[derive(Debug, Clone)]
-pub struct Job {
+pub(crate) struct Job {
     /// Which of the served models.
     pub model: usize,
     /// What to fill.
@@ -31,7 +31,7 @@ pub struct Job {
 
 /// What to fill.
 #[derive(Debug, Clone)]
-pub enum Ask {
+pub(crate) enum Ask {
     /// As the engine takes it.
     Input(Input),
     /// A chat whose last message is the beginning of the answer.
@@ -44,6 +44,9 @@ pub enum Ask {
         suffix: String,
     },
 }
+
+/// How a gap is written in a template.
+const GAP: &str = "[MASK:";
 
 /// More bytes than this for every position of the context is a text that no tokenizer makes fit; it is refused before one tries.
 const BYTES_PER_POSITION: usize = 16;
@@ -70,7 +73,7 @@ impl Ask {
     }
 
     /// Refuses what cannot fit into a context, before a tokenizer spends time on it. The text of the refusal, or nothing.
-    pub fn too_long(&self, context: usize, model: &str) -> Option<String> {
+    pub(crate) fn too_long(&self, context: usize, model: &str) -> Option<String> {
         let (bytes, most) = (self.bytes(), context.saturating_mul(BYTES_PER_POSITION));
         if bytes > most {
             return Some(format!(
@@ -78,15 +81,23 @@ impl Ask {
             ));
         }
         let tokens = self.tokens();
-        (tokens > context)
-            .then(|| format!("the prompt has {tokens} tokens, but `{model}` holds {context}; shorten it"))
+        (tokens > context).then(|| format!("the prompt has {tokens} tokens, but `{model}` holds {context}; shorten it"))
     }
 }
 
 impl Job {
     /// The decode of it.
-    pub fn prepare(&self, engine: &Engine) -> Result<Prepared> {
+    pub(crate) fn prepare(&self, engine: &mut Engine) -> Result<Prepared> {
+        let mut options = self.options.clone();
         let input = match &self.ask {
+            Ask::Infill { prefix, suffix } if options.length == Some(Length::Auto) => {
+                if let Some(text) = [prefix, suffix].into_iter().find(|text| text.contains(GAP)) {
+                    let gap = text.split(GAP).nth(1).unwrap_or_default().chars().take(8).collect::<String>();
+                    return Err(Error::BadGap { gap: format!("{GAP}{gap}") });
+                }
+                (options.length, options.max_length) = (None, None);
+                Input::Template(format!("{prefix}{GAP}auto]{suffix}"))
+            }
             Ask::Input(input) => input.clone(),
             Ask::Prefill(messages) => prefilled(engine, messages)?,
             Ask::Infill { prefix, suffix } => {
@@ -94,23 +105,24 @@ impl Job {
                 let (bos, end) = engine.around(None)?;
                 let mask_id = engine.mask_id();
                 if before.contains(&mask_id) || after.contains(&mask_id) {
-                    return Err(cofill_engine::Error::MaskInPrompt { mask_id });
+                    return Err(Error::MaskInPrompt { mask_id });
                 }
-                let gap = self.options.length.unwrap_or_else(|| engine.usual_length());
+                let gap = options.length.and_then(Length::fixed).unwrap_or_else(|| engine.usual_length());
                 engine.fit(before.len().saturating_add(gap).saturating_add(after.len()))?;
                 let bos = bos.filter(|bos| before.first() != Some(bos));
                 let gap = std::iter::repeat_n(mask_id, gap);
                 Input::Tokens(bos.into_iter().chain(before).chain(gap).chain(after).chain(end).collect())
             }
         };
-        engine.prepare(&input, &self.sampler, &self.options)
+        engine.prepare_auto(&input, &self.sampler, &options)
     }
 
     /// What of the canvas is the answer, and where it ends.
-    pub fn window(&self, engine: &Engine, prepared: &Prepared) -> Window {
+    pub(crate) fn window(&self, engine: &Engine, prepared: &Prepared) -> Window {
         let ends = engine.ends();
         Window {
             free: prepared.start.free().to_vec(),
+            length: prepared.start.tokens().len(),
             mask_id: prepared.start.mask_id(),
             ends: ends.of_text.into_iter().chain(ends.of_turn).chain(self.stop_ids.iter().copied()).collect(),
             stops: self.options.stop.clone(),
@@ -126,7 +138,7 @@ fn prefilled(engine: &Engine, messages: &[Message]) -> Result<Input> {
     let user = || before.iter().rev().find(|message| message.role == "user").map(|message| message.content.clone());
     let prompt = match engine.render_chat(before, true)? {
         Some(prompt) => prompt,
-        None => user().ok_or_else(|| cofill_engine::Error::NoUserMessage { name: engine.name().into() })?,
+        None => user().ok_or_else(|| Error::NoUserMessage { name: engine.name().into() })?,
     };
     Ok(Input::PromptTokens(engine.encode(&(prompt + &begun.content))?))
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// What is under way, and how much of it there may be.
 #[derive(Debug)]
-pub struct Limits {
+pub(crate) struct Limits {
     most: usize,
     per_key: Option<usize>,
     queue_timeout: Duration,
@@ -24,7 +24,7 @@ pub struct Limits {
 
 impl Limits {
     /// `live` decodes may run and `queue` more may wait. With several keys, no single one may hold more than half of that.
-    pub fn new(live: usize, queue: usize, keys: usize, queue_timeout: Duration) -> Limits {
+    pub(crate) fn new(live: usize, queue: usize, keys: usize, queue_timeout: Duration) -> Limits {
         let most = live + queue;
         Limits {
             most,
@@ -39,18 +39,18 @@ impl Limits {
     }
 
     /// How long what is under way will take, in seconds.
-    pub fn drain_seconds(&self) -> f64 {
+    pub(crate) fn drain_seconds(&self) -> f64 {
         let (backlog, rate) = (self.backlog.load(Ordering::Relaxed), self.rate.load(Ordering::Relaxed));
         if rate == 0 { 0.0 } else { backlog as f64 / rate as f64 }
     }
 
     /// How many decodes were accepted and have not ended.
-    pub fn inside(&self) -> usize {
+    pub(crate) fn inside(&self) -> usize {
         self.inside.load(Ordering::Relaxed)
     }
 
     /// Room for `n` decodes of a key, or the refusal.
-    pub fn enter(self: &Arc<Limits>, n: usize, key: Option<usize>) -> Result<Vec<Permit>, ApiError> {
+    pub(crate) fn enter(self: &Arc<Limits>, n: usize, key: Option<usize>) -> Result<Vec<Permit>, ApiError> {
         if self.draining.load(Ordering::Relaxed) {
             return Err(ApiError::unavailable("draining", "the server is shutting down; ask another, or later", 5));
         }
@@ -58,22 +58,27 @@ impl Limits {
         let retry = drain.ceil() as u64;
         let full = |said: String| ApiError::busy("queue_full", said, retry);
         if drain > self.queue_timeout.as_secs_f64() {
-            return Err(full(format!("what waits already takes about {retry} s, longer than anything may wait; come again")));
+            return Err(full(format!(
+                "what waits already takes about {retry} s, longer than anything may wait; come again"
+            )));
         }
         let taken = self.inside.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |inside| {
             Some(inside + n).filter(|&after| after <= self.most)
         });
         if let Err(inside) = taken {
             let most = self.most;
-            return Err(full(format!("{inside} of at most {most} requests are under way, and {n} more do not fit; come again")));
+            return Err(full(format!(
+                "{inside} of at most {most} requests are under way, and {n} more do not fit; come again"
+            )));
         }
-        let mut permits: Vec<Permit> =
-            (0..n).map(|_| Permit { limits: self.clone(), key: None }).collect();
+        let mut permits: Vec<Permit> = (0..n).map(|_| Permit { limits: self.clone(), key: None }).collect();
         if let (Some(most), Some(key)) = (self.per_key, key) {
             let mut by_key = self.by_key.lock().unwrap_or_else(PoisonError::into_inner);
             let held = by_key.entry(key).or_default();
             if *held + n > most {
-                let said = format!("this key has {held} requests under way, and at most {most} may be one key's; wait for one");
+                let said = format!(
+                    "this key has {held} requests under way, and at most {most} may be one key's; wait for one"
+                );
                 drop(by_key); // the permits below lock it, too
                 return Err(ApiError::busy("key_busy", said, retry));
             }
@@ -86,7 +91,7 @@ impl Limits {
 
 /// Room for one decode; given back when it is dropped.
 #[derive(Debug)]
-pub struct Permit {
+pub(crate) struct Permit {
     limits: Arc<Limits>,
     key: Option<usize>,
 }

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// How lines are written.
 #[derive(Debug, Clone, Copy)]
-pub struct Log {
+pub(crate) struct Log {
     /// As JSON.
     pub json: bool,
     /// Whether requests are worth a line: always as JSON; for people, only those that failed.
@@ -15,7 +15,7 @@ pub struct Log {
 
 impl Log {
     /// Writes that something happened, with its particulars.
-    pub fn line(&self, level: &str, event: &str, fields: &[(&str, Value)]) {
+    pub(crate) fn line(&self, level: &str, event: &str, fields: &[(&str, Value)]) {
         let mut err = std::io::stderr().lock();
         // Nobody is left to tell when stderr is gone.
         let _ = match self.json {

@@ -31,7 +31,7 @@ impl MetricConstructor<Histogram> for Buckets {
 
 /// Every number of this server.
 #[derive(Debug)]
-pub struct Metrics {
+pub(crate) struct Metrics {
     registry: Mutex<Registry>,
     began: Instant,
     round_began: AtomicU64, // milliseconds since `began`, plus one; 0 between rounds
@@ -60,7 +60,7 @@ pub struct Metrics {
 
 /// What one round did.
 #[derive(Debug, Default, Clone, Copy)]
-pub struct Round {
+pub(crate) struct Round {
     /// Seconds it took.
     pub seconds: f64,
     /// Sequences in it.
@@ -79,7 +79,7 @@ pub struct Round {
 
 impl Metrics {
     /// All zero. With `compat`, the two gauges that routers read also have vLLM's names.
-    pub fn new(compat: bool) -> Metrics {
+    pub(crate) fn new(compat: bool) -> Metrics {
         let mut registry = Registry::default();
         let seconds = || Histograms::new_with_constructor(Buckets { first: 0.001, count: 18 });
         let metrics = Metrics {
@@ -138,38 +138,38 @@ impl Metrics {
     }
 
     /// Whether vLLM's names are there, too.
-    pub fn compat(&self) -> bool {
+    pub(crate) fn compat(&self) -> bool {
         self.compat
     }
 
     /// A request was answered.
-    pub fn answered(&self, route: &str, code: u16) {
+    pub(crate) fn answered(&self, route: &str, code: u16) {
         self.requests.get_or_create(&vec![("route", route.into()), ("code", code.to_string())]).inc();
     }
 
     /// A request was refused.
-    pub fn rejected(&self, reason: &str) {
+    pub(crate) fn rejected(&self, reason: &str) {
         self.rejected.get_or_create(&vec![("reason", reason.into())]).inc();
     }
 
     /// A decode was ended before it was done.
-    pub fn cancelled(&self, reason: &str) {
+    pub(crate) fn cancelled(&self, reason: &str) {
         self.cancelled.get_or_create(&vec![("reason", reason.into())]).inc();
     }
 
     /// How many run and how many wait.
-    pub fn under_way(&self, model: &str, running: usize, waiting: usize) {
+    pub(crate) fn under_way(&self, model: &str, running: usize, waiting: usize) {
         self.running.get_or_create(&of(model)).set(running as i64);
         self.waiting.get_or_create(&of(model)).set(waiting as i64);
     }
 
     /// A round begins.
-    pub fn round_begins(&self) {
+    pub(crate) fn round_begins(&self) {
         self.round_began.store(self.began.elapsed().as_millis() as u64 + 1, Ordering::Relaxed);
     }
 
     /// A round has ended.
-    pub fn round_ends(&self, model: &str, round: &Round) {
+    pub(crate) fn round_ends(&self, model: &str, round: &Round) {
         self.round_began.store(0, Ordering::Relaxed);
         let of = of(model);
         self.forward_seconds.get_or_create(&of).observe(round.seconds);
@@ -188,7 +188,7 @@ impl Metrics {
     }
 
     /// How long the current round has run, in seconds; 0 between rounds.
-    pub fn round_age(&self) -> f64 {
+    pub(crate) fn round_age(&self) -> f64 {
         match self.round_began.load(Ordering::Relaxed) {
             0 => 0.0,
             began => (self.began.elapsed().as_millis() as u64 + 1).saturating_sub(began) as f64 / 1e3,
@@ -196,22 +196,22 @@ impl Metrics {
     }
 
     /// A decode had its first forward so long after it was asked for.
-    pub fn queued(&self, model: &str, seconds: f64) {
+    pub(crate) fn queued(&self, model: &str, seconds: f64) {
         self.queue_seconds.get_or_create(&of(model)).observe(seconds);
     }
 
     /// A decode had its first settled token so long after it was asked for.
-    pub fn first_settled(&self, model: &str, seconds: f64) {
+    pub(crate) fn first_settled(&self, model: &str, seconds: f64) {
         self.first_settled_seconds.get_or_create(&of(model)).observe(seconds);
     }
 
     /// A decode ended.
-    pub fn ended(&self, model: &str, seconds: f64) {
+    pub(crate) fn ended(&self, model: &str, seconds: f64) {
         self.request_seconds.get_or_create(&of(model)).observe(seconds);
     }
 
     /// What a client was given, and how that ended.
-    pub fn used(&self, model: &str, prompt: usize, completion: usize, finish: &str) {
+    pub(crate) fn used(&self, model: &str, prompt: usize, completion: usize, finish: &str) {
         self.prompt_tokens.get_or_create(&of(model)).inc_by(prompt as u64);
         self.completion_tokens.get_or_create(&of(model)).inc_by(completion as u64);
         let finish = if completion == 0 { "empty" } else { finish };
@@ -219,7 +219,7 @@ impl Metrics {
     }
 
     /// All of it, in Prometheus' text format 0.0.4.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         self.round_age.set(self.round_age());
         let mut text = String::new();
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);

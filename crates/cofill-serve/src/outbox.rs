@@ -14,14 +14,14 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 /// The most frames that wait for a reader.
-pub const MOST_FRAMES: usize = 64;
+pub(crate) const MOST_FRAMES: usize = 64;
 
 /// A reader that takes nothing for so long while frames wait is gone.
-pub const SILENT: Duration = Duration::from_secs(60);
+pub(crate) const SILENT: Duration = Duration::from_secs(60);
 
 /// What is known when a request was read and its canvas drawn.
 #[derive(Debug, Clone)]
-pub struct Accepted {
+pub(crate) struct Accepted {
     /// The canvas before the first step.
     pub start: Canvas,
     /// What its trace begins with.
@@ -34,14 +34,14 @@ pub struct Accepted {
 
 impl Accepted {
     /// Tokens that were given.
-    pub fn given(&self) -> usize {
+    pub(crate) fn given(&self) -> usize {
         self.start.tokens().len() - self.start.free().len()
     }
 }
 
 /// What came of a decode.
 #[derive(Debug)]
-pub struct Ended {
+pub(crate) struct Ended {
     /// The decode.
     pub generation: Generation,
     /// Its time limit ended it.
@@ -52,7 +52,7 @@ pub struct Ended {
 
 /// One step on its way to a reader, or several that were merged.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Frame {
+pub(crate) struct Frame {
     /// What changed.
     pub step: Step,
     /// Forwards so far.
@@ -63,7 +63,7 @@ pub struct Frame {
 
 /// What is new since the last look.
 #[derive(Debug, Default)]
-pub struct News {
+pub(crate) struct News {
     /// The canvas, if it changed.
     pub canvas: Option<Vec<TokenId>>,
     /// The steps, if they are wanted.
@@ -74,7 +74,7 @@ pub struct News {
 
 /// The place between the two.
 #[derive(Debug)]
-pub struct Outbox {
+pub(crate) struct Outbox {
     state: Mutex<State>,
     changed: Notify,
     gone: AtomicBool,
@@ -90,9 +90,14 @@ struct State {
 
 impl Outbox {
     /// For a decode that is asked for now.
-    pub fn new(wants_frames: bool) -> Arc<Outbox> {
+    pub(crate) fn new(wants_frames: bool) -> Arc<Outbox> {
         let state = State { accepted: None, news: News::default(), looked: Instant::now() };
-        Arc::new(Outbox { state: Mutex::new(state), changed: Notify::new(), gone: AtomicBool::new(false), wants_frames })
+        Arc::new(Outbox {
+            state: Mutex::new(state),
+            changed: Notify::new(),
+            gone: AtomicBool::new(false),
+            wants_frames,
+        })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -100,13 +105,13 @@ impl Outbox {
     }
 
     /// Says whether the request can be decoded.
-    pub fn accept(&self, accepted: Result<Accepted, ApiError>) {
+    pub(crate) fn accept(&self, accepted: Result<Accepted, ApiError>) {
         self.state().accepted = Some(accepted.map(Arc::new));
         self.changed.notify_one();
     }
 
     /// A step was made.
-    pub fn step(&self, step: &Step, canvas: &Canvas, nfe: usize) {
+    pub(crate) fn step(&self, step: &Step, canvas: &Canvas, nfe: usize) {
         let mut state = self.state();
         state.news.canvas = Some(canvas.tokens().to_vec());
         if self.wants_frames {
@@ -118,7 +123,7 @@ impl Outbox {
     }
 
     /// Nothing comes after this.
-    pub fn end(&self, end: Result<Ended, ApiError>) {
+    pub(crate) fn end(&self, end: Result<Ended, ApiError>) {
         let mut state = self.state();
         if state.accepted.is_none()
             && let Err(error) = &end
@@ -131,18 +136,18 @@ impl Outbox {
     }
 
     /// Whether the client went away.
-    pub fn is_gone(&self) -> bool {
+    pub(crate) fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Relaxed)
     }
 
     /// Whether the client is there and reads nothing, while as much waits for it as may.
-    pub fn is_stuck(&self, now: Instant) -> bool {
+    pub(crate) fn is_stuck(&self, now: Instant) -> bool {
         let state = self.state();
         state.news.frames.len() >= MOST_FRAMES && now.duration_since(state.looked) > SILENT
     }
 
     /// Waits until the request was read, and its canvas drawn or refused.
-    pub async fn accepted(&self) -> Result<Arc<Accepted>, ApiError> {
+    pub(crate) async fn accepted(&self) -> Result<Arc<Accepted>, ApiError> {
         loop {
             if let Some(accepted) = self.state().accepted.clone() {
                 return accepted;
@@ -152,7 +157,7 @@ impl Outbox {
     }
 
     /// Waits until something is new, and takes it.
-    pub async fn news(&self) -> News {
+    pub(crate) async fn news(&self) -> News {
         loop {
             {
                 let mut state = self.state();
@@ -166,7 +171,7 @@ impl Outbox {
     }
 
     /// Waits for the end and lets everything before it pass.
-    pub async fn ended(&self) -> Result<Arc<Ended>, ApiError> {
+    pub(crate) async fn ended(&self) -> Result<Arc<Ended>, ApiError> {
         loop {
             if let Some(end) = self.news().await.end {
                 return end;
@@ -177,7 +182,7 @@ impl Outbox {
 
 /// Held by whoever answers the client: when it is dropped, nobody wants the decode any more.
 #[derive(Debug)]
-pub struct Listener(pub Arc<Outbox>);
+pub(crate) struct Listener(pub Arc<Outbox>);
 
 impl Drop for Listener {
     fn drop(&mut self) {
@@ -215,7 +220,9 @@ fn merge(first: &mut Frame, then: Frame) {
     let (commits, pieces) = written.into_iter().unzip();
     let forwards = first.step.forwards + then.step.forwards;
     let companion = first.step.companion + then.step.companion;
-    first.step = Step { commits, pieces, remasked: masked, forwards, companion, n_masked: before, ..then.step };
+    let appended = first.step.appended + then.step.appended;
+    first.step =
+        Step { commits, pieces, remasked: masked, forwards, companion, appended, n_masked: before, ..then.step };
     (first.nfe, first.masked) = (then.nfe, then.masked);
 }
 
@@ -231,6 +238,7 @@ mod tests {
             entropy: 0.1,
             score: 0.5,
             utility: 0.5,
+            clean_confidence: None,
         };
         serde_json::from_value(serde_json::json!({
             "step": number, "forwards": 1, "n_masked": 0, "candidates": 1, "forced": false,

@@ -1,4 +1,8 @@
-//! One function per route.
+//! One function per route, in one file per dialect.
 
-pub mod complete;
-pub mod info;
+pub(crate) mod complete;
+pub(crate) mod edit;
+pub(crate) mod info;
+pub(crate) mod llama;
+pub(crate) mod ours;
+pub(crate) mod text;

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 /// How much is under way at once.
 #[derive(Debug, Clone, Copy)]
-pub struct Policy {
+pub(crate) struct Policy {
     /// The most decodes that take part in rounds, of every model.
     pub live: usize,
     /// The most positions of their canvases together; one decode always fits.
@@ -44,7 +44,7 @@ enum Command {
 }
 
 /// A decode that is asked for.
-pub struct Submit {
+pub(crate) struct Submit {
     /// What to do.
     pub job: Job,
     /// Where to say what came of it.
@@ -56,7 +56,7 @@ pub struct Submit {
 }
 
 /// The thread, from outside.
-pub struct Scheduler {
+pub(crate) struct Scheduler {
     commands: SyncSender<Command>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -66,7 +66,7 @@ const COMMANDS: usize = 4096;
 
 impl Scheduler {
     /// Starts the thread with its models.
-    pub fn start(
+    pub(crate) fn start(
         engines: Vec<(String, Engine)>,
         policy: Policy,
         limits: Arc<Limits>,
@@ -81,12 +81,12 @@ impl Scheduler {
     }
 
     /// Hands over a decode.
-    pub fn submit(&self, submit: Submit) -> Result<(), ApiError> {
+    pub(crate) fn submit(&self, submit: Submit) -> Result<(), ApiError> {
         self.send(Command::Submit(Box::new(submit)))
     }
 
     /// Runs something short on the thread, between two rounds.
-    pub async fn call<T: Send + 'static>(
+    pub(crate) async fn call<T: Send + 'static>(
         &self,
         model: usize,
         f: impl FnOnce(&mut Engine) -> T + Send + 'static,
@@ -102,16 +102,18 @@ impl Scheduler {
     }
 
     /// Ends everything that is under way with an error.
-    pub fn abort(&self, error: ApiError) {
+    pub(crate) fn abort(&self, error: ApiError) {
         let _ = self.send(Command::Abort(error)); // it is gone already if that fails
     }
 
     fn send(&self, command: Command) -> Result<(), ApiError> {
-        self.commands.try_send(command).map_err(|_| ApiError::busy("queue_full", "too much waits already; come again", 1))
+        self.commands
+            .try_send(command)
+            .map_err(|_| ApiError::busy("queue_full", "too much waits already; come again", 1))
     }
 
     /// Waits until the thread has ended; it does when nobody can send to it any more.
-    pub fn join(self) {
+    pub(crate) fn join(self) {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(self.commands);
         if let Some(thread) = thread {
@@ -239,11 +241,12 @@ impl Thread {
         if outbox.is_gone() {
             return self.metrics.cancelled("disconnect");
         }
-        let engine = &self.engines[job.model];
+        let engine = &mut self.engines[job.model];
         let lane = &self.lanes[job.model];
         let drawn = catch_unwind(AssertUnwindSafe(|| {
             let prepared = job.prepare(engine)?;
-            let header = engine.trace_header(&prepared.start, &job.sampler, &job.options);
+            let mut header = engine.trace_header(&prepared.start, &job.sampler, &job.options);
+            header.probes = prepared.probes();
             let window = job.window(engine, &prepared);
             Ok((prepared, header, window))
         }));

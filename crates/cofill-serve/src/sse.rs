@@ -11,20 +11,20 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 /// Where chunks are put.
 #[derive(Debug, Clone)]
-pub struct Events(Sender<Bytes>);
+pub(crate) struct Events(Sender<Bytes>);
 
 /// The client is gone.
 #[derive(Debug)]
-pub struct Gone;
+pub(crate) struct Gone;
 
 impl Events {
     /// One chunk. Waits while the client does not read.
-    pub async fn data(&self, chunk: &Value) -> Result<(), Gone> {
+    pub(crate) async fn data(&self, chunk: &Value) -> Result<(), Gone> {
         self.send(format!("data: {chunk}\n\n")).await
     }
 
     /// The end.
-    pub async fn done(&self) -> Result<(), Gone> {
+    pub(crate) async fn done(&self) -> Result<(), Gone> {
         self.send("data: [DONE]\n\n".into()).await
     }
 
@@ -33,13 +33,13 @@ impl Events {
     }
 
     /// Waits until the client is gone.
-    pub async fn gone(&self) {
+    pub(crate) async fn gone(&self) {
         self.0.closed().await;
     }
 }
 
 /// A response and where its events are put. After `silence` without one, a comment says that the stream lives.
-pub fn respond(silence: Duration) -> (Events, Response) {
+pub(crate) fn respond(silence: Duration) -> (Events, Response) {
     let (events, received) = channel(8);
     let next = move |mut received: Receiver<Bytes>| async move {
         let next = match tokio::time::timeout(silence, received.recv()).await {

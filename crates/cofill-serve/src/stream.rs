@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 /// How a stream tells of a canvas that fills in any order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Mode {
+pub(crate) enum Mode {
     /// The settled prefix; what was sent never changes.
     #[default]
     Append,
@@ -23,13 +23,15 @@ pub enum Mode {
 }
 
 /// What stands in a draft where a mask is.
-pub const SHADE: char = '░';
+pub(crate) const SHADE: char = '░';
 
 /// Which part of a canvas is the answer, and what ends it.
 #[derive(Debug, Clone)]
-pub struct Window {
+pub(crate) struct Window {
     /// The positions that were masked at the start, ascending.
     pub free: Vec<usize>,
+    /// Positions of the canvas at the start; whatever is behind them was added as masks.
+    pub length: usize,
     /// The mask.
     pub mask_id: TokenId,
     /// Tokens that end it.
@@ -44,7 +46,7 @@ pub struct Window {
 
 /// Why a text ends where it does.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Cut {
+pub(crate) enum Cut {
     /// Nothing ended it.
     None,
     /// A token that ends texts or turns.
@@ -55,7 +57,7 @@ pub enum Cut {
 
 /// The part of a canvas that is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Taken {
+pub(crate) struct Taken {
     /// Where its tokens are.
     pub positions: Vec<usize>,
     /// Its text, without the stop string.
@@ -65,25 +67,34 @@ pub struct Taken {
 }
 
 impl Window {
+    /// Where the answer is on a canvas, which may have grown.
+    fn positions(&self, tokens: &[TokenId]) -> impl Iterator<Item = usize> {
+        let given = self.free.iter().copied().filter({
+            let length = tokens.len();
+            move |&at| at < length
+        });
+        given.chain(self.length..tokens.len())
+    }
+
     /// The answer of a canvas that will not change any more. Masks that are left stand for nothing.
-    pub fn read(&self, reader: &Reader, tokens: &[TokenId]) -> Taken {
-        self.take(reader, tokens, self.free.iter().copied().filter(|&at| tokens.get(at) != Some(&self.mask_id)))
+    pub(crate) fn read(&self, reader: &Reader, tokens: &[TokenId]) -> Taken {
+        self.take(reader, tokens, self.positions(tokens).filter(|&at| tokens.get(at) != Some(&self.mask_id)))
     }
 
     /// What is settled of a canvas: everything before its first mask.
-    pub fn settled(&self, reader: &Reader, tokens: &[TokenId]) -> Taken {
+    pub(crate) fn settled(&self, reader: &Reader, tokens: &[TokenId]) -> Taken {
         if self.revises {
             return Taken { positions: Vec::new(), text: String::new(), cut: Cut::None };
         }
-        self.take(reader, tokens, self.free.iter().copied().take_while(|&at| tokens.get(at) != Some(&self.mask_id)))
+        self.take(reader, tokens, self.positions(tokens).take_while(|&at| tokens.get(at) != Some(&self.mask_id)))
     }
 
     /// Whether the answer is settled whatever else is filled in.
-    pub fn is_settled(&self, reader: &Reader, tokens: &[TokenId]) -> bool {
+    pub(crate) fn is_settled(&self, reader: &Reader, tokens: &[TokenId]) -> bool {
         if self.revises {
             return false;
         }
-        let prefix = || self.free.iter().filter_map(|&at| tokens.get(at)).take_while(|&&token| token != self.mask_id);
+        let prefix = || self.positions(tokens).map(|at| &tokens[at]).take_while(|&&token| token != self.mask_id);
         if prefix().any(|token| self.ends.contains(token)) {
             return true;
         }
@@ -91,9 +102,9 @@ impl Window {
     }
 
     /// The window as it stands, a shade for every mask.
-    pub fn draft(&self, reader: &Reader, tokens: &[TokenId]) -> String {
+    pub(crate) fn draft(&self, reader: &Reader, tokens: &[TokenId]) -> String {
         let (mut text, mut run) = (String::new(), Vec::new());
-        for token in self.free.iter().filter_map(|&at| tokens.get(at)) {
+        for token in self.positions(tokens).map(|at| &tokens[at]) {
             if self.ends.contains(token) {
                 break;
             }
@@ -143,13 +154,13 @@ fn earliest(text: &str, stops: &[String]) -> Option<(usize, String)> {
 
 /// The prefix that was sent, and what may be sent next.
 #[derive(Debug, Default)]
-pub struct Append {
+pub(crate) struct Append {
     sent: String,
 }
 
 impl Append {
     /// What to send now that so much is settled: the difference, without what may still become something else.
-    pub fn settle(&mut self, taken: &Taken, stops: &[String]) -> Option<String> {
+    pub(crate) fn settle(&mut self, taken: &Taken, stops: &[String]) -> Option<String> {
         let text = match taken.cut {
             Cut::None => safe(&taken.text, stops),
             _ => &taken.text,
@@ -158,7 +169,7 @@ impl Append {
     }
 
     /// The rest, now that nothing changes any more.
-    pub fn finish(&mut self, text: &str) -> Option<String> {
+    pub(crate) fn finish(&mut self, text: &str) -> Option<String> {
         self.difference(text)
     }
 
@@ -181,7 +192,7 @@ fn safe<'a>(text: &'a str, stops: &[String]) -> &'a str {
 }
 
 /// `cofill.canvas` of the first frame.
-pub fn canvas(start: &Canvas, header: &Header) -> Value {
+pub(crate) fn canvas(start: &Canvas, header: &Header) -> Value {
     let window = start.window();
     json!({
         "tokens": header.tokens,
@@ -192,7 +203,7 @@ pub fn canvas(start: &Canvas, header: &Header) -> Value {
 }
 
 /// `cofill` of a frame: the fields of the trace's step, the text of every commit beside it.
-pub fn frame(frame: &Frame) -> Value {
+pub(crate) fn frame(frame: &Frame) -> Value {
     let step = &frame.step;
     let commit = |(at, commit): (usize, &cofill::trace::Commit)| {
         json!({
@@ -213,6 +224,8 @@ pub fn frame(frame: &Frame) -> Value {
         "deferred": step.deferred,
         "remasked": step.remasked,
         "forced": step.forced,
+        "appended": step.appended,
+        "collapsed": step.collapsed,
     })
 }
 
@@ -226,6 +239,7 @@ mod tests {
         let engine = Engine::open("toy", &RunOptions::default()).unwrap();
         let window = Window {
             free: (0..4).collect(),
+            length: 4,
             mask_id: engine.mask_id(),
             ends: vec![3],
             stops: stops.iter().map(|&stop| stop.into()).collect(),

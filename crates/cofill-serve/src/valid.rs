@@ -3,9 +3,9 @@
 use crate::error::ApiError;
 use crate::job::{Ask, Job};
 use crate::stream::Mode;
-use crate::wire::openai::{Chat, ChatMessage, Cofill, Common, Content, Length, OneOrMany, Prompt, Text};
+use crate::wire::openai::{Chat, ChatMessage, Cofill, Common, Content, OneOrMany, Prompt, Text};
 use cofill::{SamplerSpec, TokenId};
-use cofill_engine::{Input, RunOptions, Schema};
+use cofill_engine::{Input, Length, RunOptions, Schema};
 use cofill_model::Message;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// What the server decides where a request says nothing.
 #[derive(Debug, Clone)]
-pub struct Rules {
+pub(crate) struct Rules {
     /// The served models, in the order of their numbers.
     pub models: Vec<String>,
     /// Unknown names mean the first model.
@@ -23,7 +23,7 @@ pub struct Rules {
     /// The sampler of requests that name none.
     pub sampler: SamplerSpec,
     /// The window of requests that name none; the model's own if this is nothing.
-    pub length: Option<usize>,
+    pub length: Option<Length>,
     /// The samplers that Mercury's words for effort stand for.
     pub efforts: BTreeMap<String, SamplerSpec>,
 }
@@ -39,7 +39,7 @@ const MOST_PROMPTS: usize = 64;
 
 /// A request that was read.
 #[derive(Debug, Clone)]
-pub struct Order {
+pub(crate) struct Order {
     /// Which model.
     pub model: usize,
     /// One decode each.
@@ -67,7 +67,7 @@ pub struct Order {
 }
 
 /// A body as a type; what is wrong is said with its path.
-pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
+pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     let mut json = serde_json::Deserializer::from_slice(body);
     let parsed = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let path = error.path().to_string();
@@ -86,7 +86,7 @@ pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
 
 impl Rules {
     /// The number of a model.
-    pub fn model(&self, name: Option<&str>) -> Result<usize, ApiError> {
+    pub(crate) fn model(&self, name: Option<&str>) -> Result<usize, ApiError> {
         let Some(name) = name.filter(|name| !name.is_empty()) else { return Ok(0) };
         match self.models.iter().position(|served| served == name) {
             Some(at) => Ok(at),
@@ -96,9 +96,10 @@ impl Rules {
     }
 
     /// A chat.
-    pub fn chat(&self, body: &[u8]) -> Result<Order, ApiError> {
+    pub(crate) fn chat(&self, body: &[u8]) -> Result<Order, ApiError> {
         let (common, chat): (Common, Chat) = (parse(body)?, parse(body)?);
-        let messages = chat.messages.ok_or_else(|| ApiError::field("messages", "`messages` is missing; give a list"))?;
+        let messages =
+            chat.messages.ok_or_else(|| ApiError::field("messages", "`messages` is missing; give a list"))?;
         if messages.is_empty() {
             return Err(ApiError::field("messages", "`messages` is empty; give at least one"));
         }
@@ -116,13 +117,14 @@ impl Rules {
             }
             (false, _) => None,
         };
+        check_tools(common.tool_choice.as_ref())?;
         let mut order = self.order(common, vec![ask])?;
         order.logprobs = logprobs;
         order.finish()
     }
 
     /// A text completion, or an infill.
-    pub fn text(&self, body: &[u8]) -> Result<Order, ApiError> {
+    pub(crate) fn text(&self, body: &[u8]) -> Result<Order, ApiError> {
         let (common, text): (Common, Text) = (parse(body)?, parse(body)?);
         let echo = text.echo.unwrap_or(false);
         if echo && text.logprobs.is_some() {
@@ -142,7 +144,7 @@ impl Rules {
     }
 
     /// What all dialects share: `n` decodes of every ask.
-    pub fn order(&self, common: Common, asks: Vec<Ask>) -> Result<Order, ApiError> {
+    pub(crate) fn order(&self, common: Common, asks: Vec<Ask>) -> Result<Order, ApiError> {
         let model = self.model(common.model.as_deref())?;
         let cofill = common.cofill.clone().unwrap_or_default();
         let mut warnings = ignored(&common);
@@ -198,7 +200,12 @@ impl Rules {
         })
     }
 
-    fn sampler_of(&self, common: &Common, cofill: &Cofill, warnings: &mut Vec<String>) -> Result<SamplerSpec, ApiError> {
+    fn sampler_of(
+        &self,
+        common: &Common,
+        cofill: &Cofill,
+        warnings: &mut Vec<String>,
+    ) -> Result<SamplerSpec, ApiError> {
         if let Some(text) = &cofill.sampler {
             return sampler("cofill.sampler", text);
         }
@@ -218,14 +225,15 @@ impl Rules {
         };
         let given = match given {
             None | Some(0 | -1) => None,
-            Some(given) if given > 0 => Some(given as u64),
+            Some(given) if given > 0 => Some(given as usize),
             Some(given) => {
                 let said = format!("`{name}` must be positive, but is {given}; leave it out for the server's");
                 return Err(ApiError::field(name, said));
             }
         };
-        let length = cofill.length.clone().or(given.map(Length::Fixed));
-        set_length(&mut options, length, self.length)?;
+        set_length(&mut options, cofill.length, given, self.length)?;
+        options.collapse = true;
+        options.min_tokens = common.min_tokens.filter(|&n| n > 0).map(|n| n as usize);
         options.temperature = number("temperature", common.temperature.unwrap_or(0.0), 0.0, 100.0)?;
         let top_p = common.top_p.map(|p| number("top_p", p, 0.0, 1.0)).transpose()?;
         options.top_p = top_p.filter(|&p| p < 1.0);
@@ -246,7 +254,7 @@ impl Rules {
 
 impl Order {
     /// Refuses warnings where they are errors.
-    pub fn finish(self) -> Result<Order, ApiError> {
+    pub(crate) fn finish(self) -> Result<Order, ApiError> {
         match self.warnings.first() {
             Some(warning) if self.strict => {
                 Err(ApiError::field("cofill.strict", format!("{warning}; leave that out, or `cofill.strict`")))
@@ -257,43 +265,48 @@ impl Order {
 }
 
 /// A sampler by its text.
-pub fn sampler(field: &str, text: &str) -> Result<SamplerSpec, ApiError> {
+pub(crate) fn sampler(field: &str, text: &str) -> Result<SamplerSpec, ApiError> {
     text.parse().map_err(|error: cofill::Error| ApiError::field(field, format!("`{field}`: {error}")))
 }
 
-/// The window.
-pub fn set_length(options: &mut RunOptions, given: Option<Length>, usual: Option<usize>) -> Result<(), ApiError> {
-    options.length = match given {
-        None => usual,
-        Some(Length::Fixed(0)) => {
-            return Err(ApiError::field("length", "the length must be 1 or more, but is 0"));
-        }
-        Some(Length::Fixed(n)) => Some(usize::try_from(n).unwrap_or(usize::MAX)),
-        Some(Length::Word(word)) => {
-            return Err(ApiError::field("length", format!("the length must be a number, but is `{word:.40}`")));
-        }
+/// The window: as it is given, or at `most` so long, or the `usual` one.
+pub(crate) fn set_length(
+    options: &mut RunOptions,
+    given: Option<Length>,
+    most: Option<usize>,
+    usual: Option<Length>,
+) -> Result<(), ApiError> {
+    options.length = match (given, most, usual) {
+        (Some(given), _, _) => Some(given),
+        (None, Some(_), Some(Length::Auto)) => Some(Length::Auto),
+        (None, Some(most), _) => Some(Length::Fixed(most)),
+        (None, None, usual) => usual,
     };
-    Ok(())
+    match options.length {
+        Some(Length::Fixed(0)) => Err(ApiError::field("length", "the length must be 1 or more, but is 0")),
+        Some(Length::Auto) => {
+            options.max_length = most;
+            Ok(())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Ids that are never proposed.
-fn suppress(_options: &mut RunOptions, bias: Option<&BTreeMap<String, f64>>) -> Result<(), ApiError> {
-    let mut ids: Vec<TokenId> = Vec::new();
+fn suppress(options: &mut RunOptions, bias: Option<&BTreeMap<String, f64>>) -> Result<(), ApiError> {
     for (id, &bias) in bias.into_iter().flatten() {
         let id: TokenId = id.parse().map_err(|_| {
             ApiError::field("logit_bias", format!("`logit_bias` has `{id:.40}`, which is not a token id"))
         })?;
         match bias {
             0.0 => {}
-            -100.0 => ids.push(id),
+            -100.0 => options.suppress.push(id),
             bias => {
-                let said = format!("`logit_bias` of {id} is {bias}, but only -100 (never) can be had; leave others out");
+                let said =
+                    format!("`logit_bias` of {id} is {bias}, but only -100 (never) can be had; leave others out");
                 return Err(ApiError::field("logit_bias", said));
             }
         }
-    }
-    if !ids.is_empty() {
-        return Err(ApiError::field("logit_bias", "`logit_bias` is not supported yet; leave it out"));
     }
     Ok(())
 }
@@ -313,9 +326,8 @@ fn constrain(options: &mut RunOptions, common: &Common) -> Result<(), ApiError> 
                 options.schema = Some(schema);
             }
             kind => {
-                let said = format!(
-                    "`response_format.type` must be text, json_object or json_schema, but is `{kind:.40}`"
-                );
+                let said =
+                    format!("`response_format.type` must be text, json_object or json_schema, but is `{kind:.40}`");
                 return Err(ApiError::field("response_format.type", said));
             }
         }
@@ -336,7 +348,7 @@ fn constrain(options: &mut RunOptions, common: &Common) -> Result<(), ApiError> 
 }
 
 /// What is said of context-free grammars.
-pub const NO_GRAMMAR: &str = "context-free grammars are not supported; give a JSON schema, a regex or choices";
+pub(crate) const NO_GRAMMAR: &str = "context-free grammars are not supported; give a JSON schema, a regex or choices";
 
 /// Fields that are not what they should be for us, and change nothing.
 fn ignored(common: &Common) -> Vec<String> {
@@ -357,7 +369,6 @@ fn ignored(common: &Common) -> Vec<String> {
         ("truncate_prompt_tokens", common.truncate_prompt_tokens.is_some()),
         ("prompt_logprobs", common.prompt_logprobs.is_some_and(|n| n > 0)),
         ("bad_words", common.bad_words.as_ref().is_some_and(|words| !words.is_empty())),
-        ("min_tokens", common.min_tokens.is_some_and(|n| n > 0)),
     ];
     warnings.extend(flags.into_iter().filter(|(_, given)| *given).map(|(name, _)| format!("{name} is ignored")));
     if common.tools.as_ref().is_some_and(|tools| !tools.is_empty()) && common.tool_choice != Some("none".into()) {
@@ -367,16 +378,18 @@ fn ignored(common: &Common) -> Vec<String> {
 }
 
 /// Refuses tools that must be called.
-pub fn check_tools(choice: Option<&Value>) -> Result<(), ApiError> {
+pub(crate) fn check_tools(choice: Option<&Value>) -> Result<(), ApiError> {
     match choice {
         None | Some(Value::Null) => Ok(()),
         Some(Value::String(word)) if word == "none" || word == "auto" => Ok(()),
-        Some(_) => Err(ApiError::field("tool_choice", "`tool_choice` must be none or auto: tools cannot be called here")),
+        Some(_) => {
+            Err(ApiError::field("tool_choice", "`tool_choice` must be none or auto: tools cannot be called here"))
+        }
     }
 }
 
 /// Messages as the template takes them.
-pub fn messages(field: &str, given: Vec<ChatMessage>) -> Result<Vec<Message>, ApiError> {
+pub(crate) fn messages(field: &str, given: Vec<ChatMessage>) -> Result<Vec<Message>, ApiError> {
     let mut messages = Vec::with_capacity(given.len());
     for (at, message) in given.into_iter().enumerate() {
         let role = match message.role.as_str() {
@@ -398,7 +411,8 @@ pub fn messages(field: &str, given: Vec<ChatMessage>) -> Result<Vec<Message>, Ap
                     let place = format!("{field}[{at}].content[{part_at}]");
                     if part.kind != "text" {
                         let kind = &part.kind;
-                        let said = format!("`{place}.type` must be text, but is `{kind:.40}`: this model reads only text");
+                        let said =
+                            format!("`{place}.type` must be text, but is `{kind:.40}`: this model reads only text");
                         return Err(ApiError::field(&format!("{place}.type"), said));
                     }
                     text += &part.text.ok_or_else(|| {
@@ -440,7 +454,7 @@ fn prompts(prompt: Prompt, suffix: Option<String>) -> Result<(Vec<Ask>, Vec<Stri
 }
 
 /// What ends the text.
-pub fn stops(given: Option<OneOrMany>) -> Result<Vec<String>, ApiError> {
+pub(crate) fn stops(given: Option<OneOrMany>) -> Result<Vec<String>, ApiError> {
     let stops = match given {
         None => Vec::new(),
         Some(OneOrMany::One(one)) => vec![one],

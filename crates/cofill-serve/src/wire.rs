@@ -1,6 +1,6 @@
 //! What comes over the wire, by dialect. Types only: what they mean is `valid.rs`'s to say.
 
-pub mod llama;
-pub mod mercury;
-pub mod openai;
-pub mod ours;
+pub(crate) mod llama;
+pub(crate) mod mercury;
+pub(crate) mod openai;
+pub(crate) mod ours;

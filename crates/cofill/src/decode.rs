@@ -19,8 +19,9 @@ use crate::sampler::{Pick, Revision};
 use crate::trace::{Collapse, Commit, Deferred, Step};
 use crate::{
     Attention, Block, Denoiser, Error, Job, Needs, Policy, Prediction, Proposal, Query, Result, RowStats, Rows, Scope,
-    Slot, StepView, Verdict, ask,
+    Slot, StepView, TokenClasses, Verdict, ask,
 };
+use constraint::Constrained;
 
 /// A canvas, a sampler, and how far they have come.
 ///
@@ -41,6 +42,7 @@ pub struct Decode {
     collapse: Vec<TokenId>, // behind one of these there is nothing but it
     spent: usize,           // forwards before the first
     appended: usize,        // masks that were added since the last step
+    constrained: Option<Constrained>,
 
     nfe: usize,
     step: usize,
@@ -92,6 +94,7 @@ pub struct DecodeBuilder {
     collapse: Vec<TokenId>,
     spent: usize,
     first_step: usize,
+    constraint: Option<Box<dyn Constraint>>,
 }
 
 impl DecodeBuilder {
@@ -126,9 +129,18 @@ impl DecodeBuilder {
         self
     }
 
+    /// A language that the text must belong to, whatever the sampler commits. Samplers then see proposals and statistics of what is valid,
+    /// also when they look ahead; whole distributions, and what a companion says, stay as they are. A sampler that writes other tokens than
+    /// those proposed to it is held to them where the text could no longer be completed. The default is any text.
+    pub fn constraint(mut self, constraint: impl Into<Option<Box<dyn Constraint>>>) -> DecodeBuilder {
+        self.constraint = constraint.into();
+        self
+    }
+
     /// Checks the settings and shows the job to the sampler, once.
     pub fn begin(self) -> Result<Decode> {
-        let DecodeBuilder { canvas, mut policy, schedule, proposal, cap, mut collapse, spent, first_step } = self;
+        let DecodeBuilder { canvas, mut policy, schedule, proposal, cap, mut collapse, spent, first_step, constraint } =
+            self;
         schedule.check()?;
         proposal.check()?;
         let job = Job {
@@ -153,6 +165,7 @@ impl DecodeBuilder {
             sequence: 0,
             budget,
             cap,
+            constrained: constraint.map(Constrained::new),
             collapse,
             spent,
             appended: 0,
@@ -193,6 +206,7 @@ impl Decode {
             collapse: Vec::new(),
             spent: 0,
             first_step: 0,
+            constraint: None,
         }
     }
 
@@ -203,10 +217,24 @@ impl Decode {
         if canvas.n_masked() > 0 {
             return Err(contract("caller", format!("the canvas grows while it has {} masks left", canvas.n_masked())));
         }
+        // The language was of the canvas as it was, and its text is complete.
+        if self.constrained.is_some() {
+            return Err(contract("caller", "the canvas grows while its text is held to a language".into()));
+        }
         canvas.append(n);
         let first_step = self.job.first_step + self.step;
-        let next =
-            DecodeBuilder { canvas, policy, schedule, proposal, cap, collapse, spent: nfe, first_step }.begin()?;
+        let next = DecodeBuilder {
+            canvas,
+            policy,
+            schedule,
+            proposal,
+            cap,
+            collapse,
+            spent: nfe,
+            first_step,
+            constraint: None,
+        }
+        .begin()?;
         Ok(Decode { companion_nfe, sequence, appended: self.appended + n, ..next })
     }
 
@@ -232,7 +260,9 @@ impl Decode {
         let start = self.schedule.start(&self.canvas, index);
         (self.block.index, self.block.start, self.block.end) = (index, start, end);
         self.candidates.extend(self.canvas.masked().take_while(|&i| i < end));
-        match self.needs.scope {
+        // A filling is of all masks.
+        let scope = if self.constrained.is_some() { self.needs.scope.max(Scope::Masked) } else { self.needs.scope };
+        match scope {
             Scope::Candidates => self.rows.extend_from_slice(&self.candidates),
             Scope::Masked => self.rows.extend(self.canvas.masked()),
             Scope::Free => self.rows.extend_from_slice(self.canvas.open()),
@@ -251,13 +281,18 @@ impl Decode {
             rows: &self.rows,
             free: self.canvas.free(),
             targets: None,
-            classes: None,
+            classes: self.asked_classes(),
             attention: self.needs.attention,
             distributions: self.needs.distributions,
             companion: self.companion,
             proposal: &self.proposal,
             step: self.steps(),
         })
+    }
+
+    /// The classes of tokens that the next forward tells apart. A companion is not asked: what it says is for the sampler alone.
+    fn asked_classes(&self) -> Option<&TokenClasses> {
+        self.constrained.as_ref().filter(|_| !self.companion).map(|constrained| constrained.constraint.classes())
     }
 
     /// Takes the answer to [`Decode::query`]: one NFE. Returns the step it completes, or `None` when the sampler asks for
@@ -299,19 +334,24 @@ impl Decode {
 
     /// Checks the prediction against what was asked and shows it to the sampler.
     fn show(&mut self, prediction: &Prediction) -> Result<Verdict> {
+        let is_constrained = self.constrain(prediction)?;
+        let stats = match &self.constrained {
+            Some(constrained) if is_constrained => &constrained.stats,
+            _ => &prediction.rows,
+        };
         let restricted: Option<Attention>;
         let candidates = if self.rows.len() == self.candidates.len() {
-            Rows { positions: &self.candidates, stats: &prediction.rows, attention: prediction.attention.as_ref() }
+            Rows { positions: &self.candidates, stats, attention: prediction.attention.as_ref() }
         } else {
             let row = |position: &usize| self.rows.binary_search(position).expect("rows contain the candidates");
             let rows: Vec<usize> = self.candidates.iter().map(row).collect();
             self.slot_stats.clear();
-            self.slot_stats.extend(rows.iter().filter_map(|&r| prediction.rows.get(r)));
+            self.slot_stats.extend(rows.iter().filter_map(|&r| stats.get(r)));
             let whole = prediction.attention.as_ref().filter(|a| a.len() == self.rows.len());
             restricted = whole.map(|a| a.restrict(&rows));
             Rows { positions: &self.candidates, stats: &self.slot_stats, attention: restricted.as_ref() }
         };
-        let wide = Rows { positions: &self.rows, stats: &prediction.rows, attention: prediction.attention.as_ref() };
+        let wide = Rows { positions: &self.rows, stats, attention: prediction.attention.as_ref() };
         let view = StepView {
             candidates,
             wide,
@@ -326,7 +366,7 @@ impl Decode {
         };
         view.check(&self.needs)?;
         let mask_id = self.canvas.mask_id();
-        if let Some(r) = prediction.rows.iter().position(|row| row.token == mask_id) {
+        if let Some(r) = stats.iter().position(|row| row.token == mask_id) {
             return Err(Error::MaskProposed { position: self.rows[r], mask_id });
         }
         if self.reveals == 0 {
@@ -336,8 +376,55 @@ impl Decode {
         self.policy.step(&view, &mut self.revision)
     }
 
+    /// Lets the constraint, if there is one, make of a forward of the model what samplers see. Says whether it did.
+    fn constrain(&mut self, prediction: &Prediction) -> Result<bool> {
+        let Some(constrained) = self.constrained.as_mut().filter(|_| !self.companion) else { return Ok(false) };
+        let view = ConstraintView {
+            tokens: self.asked.as_deref().unwrap_or(self.canvas.tokens()),
+            mask_id: self.canvas.mask_id(),
+            rows: &self.rows,
+            classes: prediction.classes.as_ref().ok_or(Error::Missing { what: "classes" })?,
+            proposal: &self.proposal,
+            step: self.step,
+        };
+        constrained.absorb(&view, prediction, self.reveals == 0)?;
+        Ok(true)
+    }
+
+    /// Drops picks that are not the step's own filling, if with them no text of the language could be completed: samplers may write what
+    /// another forward, or another model, proposed. Where nothing is left, the surest of the filling is committed.
+    fn keep_valid(&mut self) -> Result<()> {
+        let Some(constrained) = &self.constrained else { return Ok(()) };
+        let Revision { picks, remask } = &mut self.revision;
+        if picks.is_empty() || picks.iter().all(|pick| constrained.agrees(pick.position, pick.token)) {
+            return Ok(());
+        }
+        let mask_id = self.canvas.mask_id();
+        let mut tokens = self.canvas.tokens().to_vec();
+        let changed = picks.iter().map(|pick| (pick.position, pick.token)).chain(remask.iter().map(|&i| (i, mask_id)));
+        for (position, token) in changed {
+            *tokens.get_mut(position).ok_or(Error::NotFree { position })? = token;
+        }
+        if constrained.constraint.is_completable(&tokens, mask_id) {
+            return Ok(());
+        }
+        picks.retain(|pick| constrained.agrees(pick.position, pick.token));
+        if picks.is_empty() && remask.is_empty() {
+            let filled = (0..).zip(&self.candidates).filter_map(|(slot, &i)| Some((slot, i, constrained.filled(i)?)));
+            let surest = filled.reduce(|a, b| if b.2.stats.confidence > a.2.stats.confidence { b } else { a });
+            if let Some((slot, position, filled)) = surest {
+                let RowStats { token, confidence, entropy, .. } = filled.stats;
+                let (score, utility) = (confidence, confidence);
+                picks.add(Pick { slot: Slot(slot), position, token, confidence, entropy, score, utility });
+                picks.forced = true;
+            }
+        }
+        Ok(())
+    }
+
     /// Changes the canvas and says what changed.
     fn apply(&mut self, verdict: &Verdict) -> Result<Step> {
+        self.keep_valid()?;
         let Revision { picks, remask } = &self.revision;
         if *verdict == Verdict::Commit && picks.is_empty() && remask.is_empty() {
             return Err(Error::NothingSelected { step: self.step });
@@ -349,6 +436,7 @@ impl Decode {
         // On a copy, so that a faulty sampler's half step is not kept.
         let mut canvas = self.canvas.clone();
         let position = |slot: Slot| self.candidates[slot.0];
+        let constrained = self.constrained.as_ref();
         let commit = |pick: &Pick| Commit {
             position: pick.position,
             token: pick.token,
@@ -356,6 +444,7 @@ impl Decode {
             entropy: pick.entropy,
             score: pick.score,
             utility: pick.utility,
+            clean_confidence: constrained.and_then(|constrained| constrained.clean_confidence(pick)),
         };
         for pick in picks.iter() {
             if self.candidates.get(pick.slot.0) != Some(&pick.position) {

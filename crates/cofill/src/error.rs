@@ -308,6 +308,9 @@ pub enum Error {
     /// The model could not answer; the source says why.
     #[error("the model failed")]
     Denoiser(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// No text of the language fits the canvas, or the language could not be kept to; the source says why.
+    #[error("the text cannot be kept in its language")]
+    Constraint(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A sampler from elsewhere could not decide; the source says why.
     #[error("the sampler failed")]
     Sampler(#[source] Box<dyn std::error::Error + Send + Sync>),

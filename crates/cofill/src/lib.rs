@@ -82,7 +82,7 @@ pub use decode::{
 pub use error::{Error, Result};
 pub use forward::{
     Attention, Block, ClassStats, ClassTable, Denoiser, Distributions, Guard, HeadAttention, Job, Layers, Needs,
-    Prediction, Proposal, Query, Row, RowStats, Rows, Scope, Slot, StepView, Style, TokenClasses, ask,
+    Prediction, Proposal, Query, Row, RowAnswer, RowStats, Rows, Scope, Slot, StepView, Style, TokenClasses, ask,
 };
 pub use greedy::{Greedy, Ranking, StoppingRule, adas, control, fast_dllm, paths, profile, quota, ranking, rule};
 pub use language::{DISCOUNT_FORMS, FormOption, Registry, SamplerForm, SamplerSpec, spec};

@@ -17,6 +17,8 @@ pub(crate) enum Purpose {
     Coin = 3,
     /// The order of a row of attention, where a control shuffles it.
     Control = 4,
+    /// A filling drawn from a language.
+    Language = 5,
 }
 
 /// An endless stream of uniform numbers in (0, 1).

@@ -222,6 +222,10 @@ impl Picks {
         self.picks.iter().map(|pick| pick.position).collect()
     }
 
+    pub(crate) fn retain(&mut self, keep: impl FnMut(&Pick) -> bool) {
+        self.picks.retain(keep);
+    }
+
     pub(crate) fn clear(&mut self) {
         self.picks.clear();
         self.forced = false;

@@ -5,7 +5,9 @@
 //! (`San City`, `Alan Kelly`), so committing both at once, each by its own marginal, is wrong although each is its best guess.
 //! Its attention is its true dependency graph; asked for what a trained head would predict, it answers with the truth.
 
-use crate::{Attention, Denoiser, Distributions, Error, HeadAttention, Layers, Prediction, Query, Result, TokenId};
+use crate::{
+    Attention, ClassTable, Denoiser, Distributions, Error, HeadAttention, Layers, Prediction, Query, Result, TokenId,
+};
 
 /// A known joint distribution over sentences.
 #[derive(Debug, Clone)]
@@ -212,7 +214,7 @@ impl Toy {
         };
         let mut rows = Vec::with_capacity(query.rows.len());
         let mut probabilities: Vec<f32> = Vec::new();
-        let mut log_probabilities = Vec::new();
+        let (mut log_probabilities, mut classes) = (Vec::new(), Vec::new());
         for (r, &position) in query.rows.iter().enumerate() {
             let p = self.conditional(query.tokens, position);
             let mask = [f64::NEG_INFINITY];
@@ -220,10 +222,12 @@ impl Toy {
             if let Some(&target) = query.targets.and_then(|targets| targets.get(r)) {
                 row.aim(target);
             }
+            query.classes.into_iter().for_each(|classes| row.classify(classes));
             row.push_wide(p.iter().map(|p| p.ln()).chain(mask))?;
-            let (stats, log_probability) = row.finish_with_target()?;
-            rows.push(stats);
-            log_probabilities.push(log_probability);
+            let answer = row.answer()?;
+            rows.push(answer.stats);
+            log_probabilities.push(answer.log_probability);
+            classes.extend(answer.classes);
             if query.distributions {
                 probabilities.extend(p.iter().chain(&[0.0]).map(|&p| p as f32));
             }
@@ -237,7 +241,7 @@ impl Toy {
                 None
             },
             log_probabilities: query.targets.map(|_| log_probabilities),
-            classes: None,
+            classes: query.classes.map(|asked| ClassTable::new(asked.len(), classes)).transpose()?,
         })
     }
 }

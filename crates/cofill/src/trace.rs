@@ -66,6 +66,9 @@ pub struct Commit {
     pub score: f64,
     /// u(i | S), the score when it was picked.
     pub utility: f64,
+    /// The model's own probability of the token, where a constraint made `confidence` and `entropy` those of what is valid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clean_confidence: Option<f64>,
 }
 
 /// Masks that no forward filled: behind an end of text there is nothing but ends.

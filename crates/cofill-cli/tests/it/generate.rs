@@ -1,4 +1,4 @@
-use crate::run::{run, run_with};
+use crate::run::{run, run_with, scratch};
 use serde_json::json;
 
 #[test]
@@ -170,4 +170,88 @@ fn one_forward_of_the_toy() {
     let plain = run_with(&["generate", "-m", "toy", "Ada", "--json"], "");
     assert_eq!(chat.is_fine().timeless(), plain.is_fine().timeless());
     assert!(chat.stderr.contains("`toy` has no chat template"), "{chat}");
+}
+
+const QUESTION: &str = "Gus has 10 books, doubles, wins 1, gets 5, gets 4, drops 3. How many books?";
+
+#[test]
+fn an_answer_grows_until_it_ends_and_its_trace_grows_with_it() {
+    let file = scratch("grown.jsonl").display().to_string();
+    let ran = run_with(&["generate", QUESTION, "-n", "auto", "--show", "--trace", &file, "--force", "--json"], "");
+    let answer = ran.is_fine().json();
+    assert_eq!((&answer["ended"], &answer["right"]), (&json!("eos"), &json!(true)), "{ran}");
+    let appended: Vec<u64> =
+        answer["steps"].as_array().unwrap().iter().filter_map(|s| s["appended"].as_u64()).collect();
+    assert_eq!(appended, [32], "{ran}");
+    assert!(ran.stderr.contains("masked   2 -> 0 ") && ran.stderr.contains("masked  32 -> 30"), "{ran}");
+    assert!(!ran.stderr.contains("cut off"), "{ran}");
+    let replayed = run(&format!("trace replay {file} --json")).is_fine().json();
+    assert_eq!((&replayed["tokens"], &replayed["nfe"]), (&answer["tokens"], &answer["nfe"]));
+    assert!(run(&format!("trace diff {file} {file}")).is_fine().stdout.contains("the same after every step"));
+    assert!(run(&format!("trace html {file}")).is_fine().stdout.contains("64 in 32 steps"));
+    let shorter = scratch("grown-less.jsonl").display().to_string();
+    run_with(&["generate", QUESTION, "-n", "auto", "--max-length", "40", "--trace", &shorter, "--force"], "").is_fine();
+    let parted = run(&format!("trace diff {file} {shorter}"));
+    assert!(parted.code == 1 && parted.stdout.contains("first divergence at step 16"), "{parted}");
+    assert!(parted.stdout.contains("the canvas grew by 32 masks before the step in A, by 8 in B"), "{parted}");
+}
+
+#[test]
+fn a_gap_of_no_length_finds_one_and_says_what_it_took() {
+    let file = scratch("gap.jsonl").display().to_string();
+    let template = "10*2=[MASK:auto]\n20+1=21";
+    let ran = run_with(&["generate", "--template", template, "--trace", &file, "--force", "--json", "--show"], "");
+    let answer = ran.is_fine().json();
+    let (length, probes) = (&answer["gaps"][0]["length"], answer["probes"].as_u64().unwrap());
+    assert_eq!(answer["gaps"], json!([{"length": length, "probes": probes}]));
+    assert!(probes >= 9, "8 and four on either side: {ran}");
+    assert!(ran.stderr.contains(&format!("forwards ({probes} to find 1 gap of {length})")), "{ran}");
+    assert!(
+        ran.stderr.contains(&format!("step   0  nfe {:>3}", probes + 1)),
+        "probes count from the first step on: {ran}"
+    );
+    let replayed = run(&format!("trace replay {file} --json")).is_fine().json();
+    assert_eq!((&replayed["tokens"], &replayed["nfe"]), (&answer["tokens"], &answer["nfe"]));
+    let told = run_with(&["generate", "--template", &template.replace("auto", &length.to_string()), "--json"], "");
+    let told = told.is_fine().json();
+    assert_eq!(told["text"], answer["text"]);
+    assert_eq!(told["nfe"].as_u64().unwrap() + probes, answer["nfe"].as_u64().unwrap());
+    assert!(told.get("probes").is_none() && told.get("gaps").is_none());
+}
+
+#[test]
+fn an_answer_that_may_be_cut_off_says_so_and_others_do_not() {
+    let said = |args: &[&str]| run_with(&[&["generate", "-s", "topk:8"], args].concat(), "").is_fine().stderr.clone();
+    let cut = said(&[QUESTION, "-n", "16"]);
+    assert!(
+        cut.contains("the answer fills its 16 positions without an end; it may be cut off: raise -n or use -n auto"),
+        "{cut}"
+    );
+    let cut = said(&[QUESTION, "-n", "auto", "--max-length", "16"]);
+    assert!(cut.contains("it may be cut off: raise --max-length"), "{cut}");
+    let capped = said(&[QUESTION, "-n", "auto", "--max-nfe", "4"]);
+    assert!(
+        capped.contains("the answer has no end after --max-nfe 4; raise it") && !capped.contains("cut off"),
+        "{capped}"
+    );
+    let whole: [&[&str]; 4] = [&[QUESTION], &[], &["-m", "toy"], &["--template", "3+[MASK:1]=4"]];
+    for args in whole {
+        assert!(!said(args).contains("cut off"), "{args:?}: {}", said(args));
+    }
+}
+
+#[test]
+fn lengths_that_make_no_sense_are_refused() {
+    run("generate -n many").is_refused(&["--length", "a whole number, 0 or more, or `auto`"]);
+    run("generate -n -1").is_refused(&["--length", "a whole number, 0 or more, or `auto`"]);
+    run("generate -m toy -n auto").is_refused(&["`toy`", "no token that ends a text"]);
+    run("generate --max-length 9").is_refused(&["max_length must be left out, unless the length is `auto`"]);
+    run("generate -n auto --max-length 0").is_refused(&["max_length must be 1 or more"]);
+    run("generate -n auto --max-length 99999").is_refused(&["shorten it"]);
+    run("generate --template a[MASK:some]").is_refused(&["[MASK:some", "or [MASK:auto]"]);
+    run("explain -n auto").is_refused(&["length must be a number"]);
+    run("explain --template a[MASK:auto]").is_refused(&["give a number, such as [MASK:4]"]);
+    run("eval --task chain -n auto").is_refused(&["length must be a number", "`auto` was given"]);
+    run("diagnose intervention -n auto").is_refused(&["length must be a number"]);
+    run("diagnose intervention --min-tokens 1").is_refused(&["--min-tokens is not for diagnostics"]);
 }

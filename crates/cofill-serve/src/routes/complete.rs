@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// The shape of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shape {
+pub(crate) enum Shape {
     /// `chat.completion`.
     Chat,
     /// `text_completion`.
@@ -26,7 +26,7 @@ pub enum Shape {
 }
 
 /// `POST /v1/chat/completions`
-pub async fn chat(
+pub(crate) async fn chat(
     State(app): State<Arc<App>>,
     Extension(visitor): Extension<Visitor>,
     request: Request,
@@ -36,7 +36,7 @@ pub async fn chat(
 }
 
 /// `POST /v1/completions`
-pub async fn text(
+pub(crate) async fn text(
     State(app): State<Arc<App>>,
     Extension(visitor): Extension<Visitor>,
     request: Request,
@@ -46,7 +46,7 @@ pub async fn text(
 }
 
 /// `POST /v1/fim/completions`
-pub async fn fim(
+pub(crate) async fn fim(
     State(app): State<Arc<App>>,
     Extension(visitor): Extension<Visitor>,
     request: Request,
@@ -112,9 +112,10 @@ impl Reply {
         let object = if self.shape == Shape::Chat { "chat.completion" } else { "text_completion" };
         let mut it = self.envelope(object);
         let repeat = self.order.repeat;
-        let listed = choices.iter().enumerate().flat_map(|(at, choice)| {
-            (0..repeat).map(move |copy| self.listed(at * repeat + copy, choice))
-        });
+        let listed = choices
+            .iter()
+            .enumerate()
+            .flat_map(|(at, choice)| (0..repeat).map(move |copy| self.listed(at * repeat + copy, choice)));
         it.insert("choices".into(), listed.collect());
         it.insert("usage".into(), answer::usage(choices, repeat));
         answer::warning(&mut it, &self.order.warnings);

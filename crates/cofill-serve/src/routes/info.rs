@@ -13,13 +13,13 @@ use std::sync::Arc;
 const HUNG_SECONDS: f64 = 120.0;
 
 /// `GET /v1/models`
-pub async fn models(State(app): State<Arc<App>>) -> Response {
+pub(crate) async fn models(State(app): State<Arc<App>>) -> Response {
     let data: Vec<Value> = app.models.iter().map(described).collect();
     json_response(&json!({"object": "list", "data": data}))
 }
 
 /// `GET /v1/models/{id}`
-pub async fn model(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Response, ApiError> {
+pub(crate) async fn model(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Response, ApiError> {
     let found = app.models.iter().find(|model| model.name == id);
     let model = found.ok_or_else(|| ApiError::no_model(&id, &app.rules.models))?;
     Ok(json_response(&described(model)))
@@ -38,7 +38,7 @@ fn described(model: &Model) -> Value {
 }
 
 /// `GET /health`: from a flag alone, so that a busy server is not a dead one. `?strict=1` also asks whether it hangs.
-pub async fn health(State(app): State<Arc<App>>, RawQuery(query): RawQuery) -> Response {
+pub(crate) async fn health(State(app): State<Arc<App>>, RawQuery(query): RawQuery) -> Response {
     let unwell = |message: &str| {
         let error = json!({"error": {"code": 503, "message": message, "type": "unavailable_error"}});
         let mut response = json_response(&error);
@@ -57,7 +57,7 @@ pub async fn health(State(app): State<Arc<App>>, RawQuery(query): RawQuery) -> R
 }
 
 /// `GET /metrics`
-pub async fn metrics(State(app): State<Arc<App>>) -> Response {
+pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Response {
     if !app.config.metrics {
         return ApiError::no_route("/metrics").into_response();
     }
@@ -67,12 +67,60 @@ pub async fn metrics(State(app): State<Arc<App>>) -> Response {
     response
 }
 
+/// `GET /props`: what llama.cpp's page and plugins ask first.
+pub(crate) async fn props(State(app): State<Arc<App>>) -> Response {
+    let model = &app.models[0];
+    let piece = |id: Option<u32>| id.map(|id| model.reader.piece(id)).unwrap_or_default();
+    json_response(&json!({
+        "default_generation_settings": {
+            "n_ctx": model.context, "n_predict": model.usual_length, "temperature": 0.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "seed": -1,
+        },
+        "total_slots": app.config.max_live,
+        "model_alias": model.name,
+        "model_path": model.name,
+        "chat_template": "",
+        "bos_token": piece(model.bos),
+        "eos_token": piece(model.eos),
+        "modalities": {"vision": false, "audio": false},
+        "build_info": app.fingerprint(),
+        "is_sleeping": false,
+    }))
+}
+
+/// `GET /slots`: there are none, so their number is that of decodes under way.
+pub(crate) async fn slots(State(app): State<Arc<App>>) -> Response {
+    let inside = app.limits.inside().min(app.config.max_live);
+    let context = app.models[0].context;
+    let slot = |id: usize| json!({"id": id, "n_ctx": context, "is_processing": true});
+    json_response(&(0..inside).map(slot).collect::<Value>())
+}
+
+/// `GET /load`
+pub(crate) async fn load(State(app): State<Arc<App>>) -> Response {
+    json_response(&json!({"server_load": app.limits.inside()}))
+}
+
+/// `GET /version`
+pub(crate) async fn version() -> Response {
+    json_response(&json!({"version": env!("CARGO_PKG_VERSION")}))
+}
+
+/// `GET /ping`
+pub(crate) async fn ping() -> Response {
+    json_response(&json!({"status": "ok"}))
+}
+
+/// `GET /openapi.json`
+pub(crate) async fn openapi() -> Response {
+    json_response(&crate::openapi::document())
+}
+
 /// Everything else.
-pub async fn nothing(OriginalUri(uri): OriginalUri) -> ApiError {
+pub(crate) async fn nothing(OriginalUri(uri): OriginalUri) -> ApiError {
     ApiError::no_route(uri.path())
 }
 
 /// A method that a path does not have.
-pub async fn wrong_method() -> ApiError {
+pub(crate) async fn wrong_method() -> ApiError {
     ApiError::method()
 }

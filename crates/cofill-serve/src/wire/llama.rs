@@ -8,7 +8,7 @@ use serde_json::Value;
 /// `POST /completion` and `/infill`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub struct Completion {
+pub(crate) struct Completion {
     /// The model to ask.
     pub model: Option<String>,
     /// What to continue; of an infill, what was already typed inside the gap.
@@ -52,7 +52,7 @@ pub struct Completion {
 /// Another file.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub struct Extra {
+pub(crate) struct Extra {
     /// Its name.
     pub filename: Option<String>,
     /// Its text.
@@ -62,7 +62,7 @@ pub struct Extra {
 /// `POST /tokenize`: llama.cpp's and vLLM's.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub struct Tokenize {
+pub(crate) struct Tokenize {
     /// The model to ask.
     pub model: Option<String>,
     /// llama.cpp's text.
@@ -82,7 +82,7 @@ pub struct Tokenize {
 /// `POST /detokenize`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub struct Detokenize {
+pub(crate) struct Detokenize {
     /// The model to ask.
     pub model: Option<String>,
     /// The tokens.
@@ -92,7 +92,7 @@ pub struct Detokenize {
 /// `POST /apply-template`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub struct ApplyTemplate {
+pub(crate) struct ApplyTemplate {
     /// The model to ask.
     pub model: Option<String>,
     /// The chat.

@@ -2,7 +2,7 @@
 
 /// The region to edit, and what stands around it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Edit {
+pub(crate) struct Edit {
     /// The file before the region.
     pub before: String,
     /// The region, without the cursor.
@@ -20,7 +20,7 @@ const PATH: &str = "current_file_path:";
 
 impl Edit {
     /// Reads the message of `/v1/edit/completions`; `None` without a region.
-    pub fn read(content: &str) -> Option<Edit> {
+    pub(crate) fn read(content: &str) -> Option<Edit> {
         let (before, rest) = content.split_once(OPEN)?;
         let (region, after) = rest.split_once(CLOSE)?;
         let before = before.rsplit_once(FILE).map_or(before, |(_, file)| file).trim_start_matches('\n');
@@ -35,7 +35,7 @@ impl Edit {
 }
 
 /// The original code and the snippet of `/v1/apply/completions`; `None` without either.
-pub fn read_apply(content: &str) -> Option<(String, String)> {
+pub(crate) fn read_apply(content: &str) -> Option<(String, String)> {
     let between = |open: &str, close: &str| {
         let (_, rest) = content.split_once(open)?;
         Some(rest.split_once(close)?.0.trim_matches('\n').to_owned())

@@ -2,7 +2,7 @@
 
 use crate::stream::Mode;
 use cofill::TokenId;
-use cofill_engine::Schema;
+use cofill_engine::{Length, Schema};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// What chat and text completions share.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub struct Common {
+pub(crate) struct Common {
     /// The model to ask.
     pub model: Option<String>,
     /// The window, in positions.
@@ -86,7 +86,7 @@ pub struct Common {
 /// `POST /v1/chat/completions`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub struct Chat {
+pub(crate) struct Chat {
     /// The chat.
     pub messages: Option<Vec<ChatMessage>>,
     /// The last message is the beginning of the answer.
@@ -100,7 +100,7 @@ pub struct Chat {
 /// `POST /v1/completions` and `/v1/fim/completions`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub struct Text {
+pub(crate) struct Text {
     /// What to continue.
     pub prompt: Option<Prompt>,
     /// What comes behind the gap.
@@ -114,7 +114,7 @@ pub struct Text {
 /// A prompt, or several.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
-pub enum Prompt {
+pub(crate) enum Prompt {
     /// A text.
     Text(String),
     /// Several texts.
@@ -127,7 +127,7 @@ pub enum Prompt {
 
 /// One turn.
 #[derive(Debug, Clone, Deserialize)]
-pub struct ChatMessage {
+pub(crate) struct ChatMessage {
     /// Who speaks.
     pub role: String,
     /// What is said.
@@ -138,7 +138,7 @@ pub struct ChatMessage {
 /// A text, or parts of one.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
-pub enum Content {
+pub(crate) enum Content {
     /// A text.
     Text(String),
     /// Parts.
@@ -147,7 +147,7 @@ pub enum Content {
 
 /// A part of a message.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Part {
+pub(crate) struct Part {
     /// `text`, or something that cannot be read here.
     #[serde(rename = "type")]
     pub kind: String,
@@ -159,7 +159,7 @@ pub struct Part {
 /// One text or several.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
-pub enum OneOrMany {
+pub(crate) enum OneOrMany {
     /// One.
     One(String),
     /// Several.
@@ -168,7 +168,7 @@ pub enum OneOrMany {
 
 /// `response_format`.
 #[derive(Debug, Clone, Deserialize)]
-pub struct ResponseFormat {
+pub(crate) struct ResponseFormat {
     /// `text`, `json_object` or `json_schema`.
     #[serde(rename = "type")]
     pub kind: String,
@@ -182,7 +182,7 @@ pub struct ResponseFormat {
 
 /// A schema with a name, which nobody needs.
 #[derive(Debug, Clone, Deserialize)]
-pub struct NamedSchema {
+pub(crate) struct NamedSchema {
     /// The schema.
     #[serde(default)]
     pub schema: Option<Schema>,
@@ -191,7 +191,7 @@ pub struct NamedSchema {
 /// vLLM's constraints.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub struct StructuredOutputs {
+pub(crate) struct StructuredOutputs {
     /// A schema.
     pub json: Option<Schema>,
     /// A regular expression.
@@ -207,7 +207,7 @@ pub struct StructuredOutputs {
 /// What else is streamed.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub struct StreamOptions {
+pub(crate) struct StreamOptions {
     /// A last chunk with the usage.
     pub include_usage: Option<bool>,
 }
@@ -215,7 +215,7 @@ pub struct StreamOptions {
 /// Our own fields. Strict: what is misspelled would be ignored in silence.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Cofill {
+pub(crate) struct Cofill {
     /// Which positions are committed together.
     pub sampler: Option<String>,
     /// Positions per block.
@@ -234,14 +234,4 @@ pub struct Cofill {
     pub top: Option<u32>,
     /// Warnings become errors.
     pub strict: Option<bool>,
-}
-
-/// A number of positions, or `auto`.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(untagged)]
-pub enum Length {
-    /// So many.
-    Fixed(u64),
-    /// A word; only `auto` is one.
-    Word(String),
 }

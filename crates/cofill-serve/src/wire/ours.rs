@@ -1,14 +1,14 @@
 //! Our own routes: any canvas, whole traces, one selection, one forward. Unknown fields are errors.
 
-use super::openai::{ChatMessage, Length, OneOrMany};
+use super::openai::{ChatMessage, OneOrMany};
 use cofill::TokenId;
-use cofill_engine::Schema;
+use cofill_engine::{Length, Schema};
 use serde::Deserialize;
 
 /// `POST /v1/cofill/decode`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Decode {
+pub(crate) struct Decode {
     /// The model to ask.
     pub model: Option<String>,
     /// Text, and masks after it.
@@ -52,7 +52,7 @@ pub struct Decode {
 /// `POST /v1/cofill/select`: one step from bare numbers, as `cofill select` reads it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Select {
+pub(crate) struct Select {
     /// Which positions are committed together.
     pub sampler: Option<String>,
     /// c of every candidate.
@@ -81,7 +81,7 @@ pub struct Select {
 /// `POST /v1/cofill/probe`: one forward.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Probe {
+pub(crate) struct Probe {
     /// The model to ask.
     pub model: Option<String>,
     /// The canvas; `null` is a mask.

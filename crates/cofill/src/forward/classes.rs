@@ -8,8 +8,9 @@ use crate::{Error, Result, TokenId};
 /// Which tokens a constraint cannot tell apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenClasses {
-    of: Vec<u32>, // [vocab]
-    n: usize,
+    of: Vec<u32>,         // [vocab]
+    tokens: Vec<TokenId>, // by class, ascending in each
+    starts: Vec<usize>,   // [classes + 1] where each class begins in `tokens`
 }
 
 impl TokenClasses {
@@ -19,17 +20,31 @@ impl TokenClasses {
     /// From the class of every token, counted from 0, or [`TokenClasses::NONE`]. `[vocab]`
     pub fn new(of: Vec<u32>) -> TokenClasses {
         let n = of.iter().filter(|&&class| class != TokenClasses::NONE).max().map_or(0, |&class| class as usize + 1);
-        TokenClasses { of, n }
+        let mut starts = vec![0; n + 1];
+        let classed = || (0..).zip(&of).filter(|(_, class)| **class != TokenClasses::NONE);
+        classed().for_each(|(_, &class)| starts[class as usize + 1] += 1);
+        (0..n).for_each(|class| starts[class + 1] += starts[class]);
+        let (mut tokens, mut next) = (vec![0; starts[n]], starts.clone());
+        for (token, &class) in classed() {
+            tokens[next[class as usize]] = token;
+            next[class as usize] += 1;
+        }
+        TokenClasses { of, tokens, starts }
     }
 
     /// How many classes there are.
     pub fn len(&self) -> usize {
-        self.n
+        self.starts.len() - 1
     }
 
     /// Whether no token is allowed anywhere.
     pub fn is_empty(&self) -> bool {
-        self.n == 0
+        self.len() == 0
+    }
+
+    /// The tokens of a class, ascending.
+    pub fn tokens(&self, class: usize) -> &[TokenId] {
+        &self.tokens[self.starts[class]..self.starts[class + 1]]
     }
 
     /// The class of every token. `[vocab]`

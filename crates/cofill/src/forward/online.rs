@@ -2,7 +2,9 @@
 //!
 //! [`Online::see`] is the definition; [`Online::see_all`] is the same for a tile of logits, in loops that vectorise.
 
+use super::by_class::{ByClass, Exponentials};
 use crate::{RowStats, TokenId};
+use std::ops::Range;
 
 /// Statistics of a softmax, kept up to date as its logits come. Sums are relative to the largest logit so far.
 pub(crate) struct Online {
@@ -72,19 +74,27 @@ impl Online {
         }
     }
 
-    /// Sees the logits of token ids `first..` where each is its own key, except the mask's, which is never chosen.
-    pub(crate) fn see_all(&mut self, first: TokenId, logits: &[f32], mask_id: TokenId) {
+    /// Sees the logits of token ids `first..` where each is its own key, except the mask's, which is never chosen. So do classes of
+    /// tokens, if there are any, with the same exponentials.
+    pub(crate) fn see_all(
+        &mut self,
+        first: TokenId,
+        logits: &[f32],
+        mask_id: TokenId,
+        mut classes: Option<&mut ByClass<'_>>,
+    ) {
         let at = (mask_id as usize).wrapping_sub(first as usize).min(logits.len());
         let (before, rest) = logits.split_at(at);
-        self.see_tokens(first, before);
+        self.see_tokens(first, before, classes.as_deref_mut());
         if let Some((&mask, after)) = rest.split_first() {
             self.see(mask_id, f64::NEG_INFINITY, f64::from(mask));
-            self.see_tokens(mask_id + 1, after);
+            classes.as_deref_mut().into_iter().for_each(|classes| classes.see_alone(f64::from(mask)));
+            self.see_tokens(mask_id + 1, after, classes);
         }
     }
 
     /// [`see`](Self::see) for many tokens at once, each its own key.
-    fn see_tokens(&mut self, first: TokenId, logits: &[f32]) {
+    fn see_tokens(&mut self, first: TokenId, logits: &[f32], classes: Option<&mut ByClass<'_>>) {
         let (top, next) = top_two(logits);
         if top == f32::NEG_INFINITY {
             return;
@@ -99,11 +109,18 @@ impl Online {
         } else {
             self.second = self.second.max(top);
         }
+        let tile = classes.is_some().then(|| Exponentials::of(logits, self.max));
+        let sums = |range: Range<usize>| match &tile {
+            None => sums(&logits[range], self.max),
+            Some(tile) => tile.sums(range),
+        };
         let others = |chosen: usize| -> (f64, f64) {
-            let (left, right) = (&logits[..chosen], &logits[(chosen + 1).min(logits.len())..]);
-            let (a, b) = (sums(left, self.max), sums(right, self.max));
+            let (a, b) = (sums(0..chosen), sums((chosen + 1).min(logits.len())..logits.len()));
             (a.0 + b.0, a.1 + b.1)
         };
+        if let (Some(classes), Some(tile)) = (classes, &tile) {
+            classes.see_tokens(first, logits, self.max, tile, others(logits.len()).0);
+        }
         if self.chosen.is_none_or(|(_, best)| top > best) {
             // Summed around the chosen one, so that 1 − c does not come from a difference.
             let chosen = logits.iter().position(|&l| f64::from(l) == top).unwrap_or_default();
@@ -194,6 +211,33 @@ fn sums(logits: &[f32], max: f64) -> (f64, f64) {
     lanes.fold((0.0, 0.0), |(sum, weighted), (e, d_e)| (sum + e, weighted + d_e))
 }
 
+impl Exponentials {
+    /// Of a tile whose largest logit is `max` at most.
+    fn of(logits: &[f32], max: f64) -> Exponentials {
+        let mut tile = Exponentials { e: vec![0.0; logits.len()], weighted: vec![0.0; logits.len()] };
+        for ((&l, e), weighted) in logits.iter().zip(&mut tile.e).zip(&mut tile.weighted) {
+            let d = f64::from(l) - max;
+            let d = if d < LOWEST { LOWEST } else { d };
+            *e = exp(d);
+            *weighted = d * *e;
+        }
+        tile
+    }
+
+    /// Σ e^(l − max) and Σ (l − max) e^(l − max) of some of them.
+    fn sums(&self, range: Range<usize>) -> (f64, f64) {
+        let sum = |all: &[f64]| {
+            let (chunks, tail) = all.as_chunks::<LANES>();
+            let mut lanes = [0.0; LANES];
+            for chunk in chunks {
+                (0..LANES).for_each(|i| lanes[i] += chunk[i]);
+            }
+            lanes.iter().chain(tail).sum::<f64>()
+        };
+        (sum(&self.e[range.clone()]), sum(&self.weighted[range]))
+    }
+}
+
 /// Where [`exp`] is 0.
 const LOWEST: f64 = -700.0;
 
@@ -271,7 +315,7 @@ mod tests {
                 slow.see(token, if token == mask_id { f64::NEG_INFINITY } else { logit }, logit);
             }
             for (i, tile_logits) in logits.chunks(tile).enumerate() {
-                fast.see_all((i * tile) as u32, tile_logits, mask_id);
+                fast.see_all((i * tile) as u32, tile_logits, mask_id, None);
             }
             let near = |a: f64, b: f64| (a - b).abs() <= 1e-13 * a.abs().max(b.abs());
             match (slow.describe(), fast.describe()) {

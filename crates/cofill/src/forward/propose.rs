@@ -6,9 +6,10 @@
 //! (DreamLM/Dream#72). The mask id is never proposed: the argmax skips it, while probabilities stay those of the full
 //! softmax. Sums are f64: over a large vocabulary, f32 loses tail mass and with it entropy.
 
+use super::by_class::ByClass;
 use super::online::Online;
 use crate::noise::{Purpose, Uniforms};
-use crate::{Error, Result, TokenId};
+use crate::{ClassStats, Error, Result, TokenClasses, TokenId};
 use std::ops::Range;
 
 /// What a forward pass says about one position.
@@ -166,6 +167,7 @@ impl Proposal {
             seen: 0,
             whole: Vec::new(),
             stats: Online::default(),
+            classes: None,
         }
     }
 
@@ -174,6 +176,12 @@ impl Proposal {
     pub fn gumbel(&self, step: usize, position: usize, vocab: usize) -> Vec<f64> {
         let mut uniforms = Uniforms::new(self.seed, Purpose::Token, step, position);
         (0..vocab).map(|_| uniforms.gumbel()).collect()
+    }
+
+    /// Uniform numbers in (0, 1) for whoever draws the texts of a language at a position ([`Constraint`](crate::Constraint)); no other draw shares them.
+    pub fn uniforms(&self, step: usize, position: usize) -> impl Iterator<Item = f64> + use<> {
+        let mut uniforms = Uniforms::new(self.seed, Purpose::Language, step, position);
+        std::iter::repeat_with(move || uniforms.uniform())
     }
 
     /// How strong the Gumbel noise is. Under `Filtered` the logits are tempered already, so their noise has scale 1.
@@ -196,12 +204,31 @@ pub struct Row<'a> {
     seen: usize,
     whole: Vec<f64>, // only filters need the whole row
     stats: Online,
+    classes: Option<ByClass<'a>>,
 }
 
-impl Row<'_> {
-    /// Also keeps the probability of this token, whatever is proposed; see [`Row::finish_with_target`].
+/// Everything that a row was asked for.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct RowAnswer {
+    /// The proposal, and the statistics samplers rank by.
+    pub stats: RowStats,
+    /// ln p of the token that the row was aimed at: -inf if it was at none, or at one without a probability.
+    pub log_probability: f64,
+    /// What the row says of every class; empty if it was not asked. `[classes]`
+    pub classes: Vec<ClassStats>,
+}
+
+impl<'a> Row<'a> {
+    /// Also keeps the probability of this token, whatever is proposed.
     pub fn aim(&mut self, target: TokenId) {
         self.stats.aim(target);
+    }
+
+    /// Also keeps the statistics of every class of tokens. Those of tokens that are demoted count here as they are: a text may need an end,
+    /// however late it is committed. The mask is in no class.
+    pub fn classify(&mut self, classes: &'a TokenClasses) {
+        self.classes = Some(ByClass::new(classes, self.proposal.noise_scale()));
     }
 
     /// The logits of the next token ids.
@@ -211,7 +238,7 @@ impl Row<'_> {
         let plain = *style == Style::Clean && self.noise.is_none() && suppress.is_empty() && all_count;
         // The common case, for which a tile is a few vectorised passes. Whatever is not finite is found and named below.
         if plain && logits.iter().fold(true, |fine, &l| fine & (l < f32::INFINITY)) {
-            self.stats.see_all(self.seen as TokenId, logits, self.mask_id);
+            self.stats.see_all(self.seen as TokenId, logits, self.mask_id, self.classes.as_mut());
             self.seen += logits.len();
             return Ok(());
         }
@@ -238,21 +265,33 @@ impl Row<'_> {
     fn see(&mut self, token: TokenId, logit: f64) {
         let noise = self.noise.as_mut().map_or(0.0, |noise| self.proposal.noise_scale() * noise.gumbel());
         let key = if token == self.mask_id { f64::NEG_INFINITY } else { logit + noise };
+        if let Some(classes) = &mut self.classes {
+            classes.see(token, key, logit);
+        }
         let counts = !self.proposal.demote.contains(&token) && !self.guarded.contains(&token);
         self.stats.see(token, key, if counts { logit } else { f64::NEG_INFINITY });
     }
 
     /// The proposal. Fails when no token but the mask has any probability.
     pub fn finish(self) -> Result<RowStats> {
-        Ok(self.finish_with_target()?.0)
+        Ok(self.answer()?.stats)
     }
 
-    /// The proposal, and ln p of the token that the row was aimed at: -inf if it was at none, or at one without a probability.
-    pub fn finish_with_target(mut self) -> Result<(RowStats, f64)> {
+    /// The proposal, and whatever else was asked for. Fails when no token but the mask has any probability.
+    pub fn answer(mut self) -> Result<RowAnswer> {
         let nothing = Error::NothingToPropose { position: self.position };
-        let Style::Filtered { top_p, top_k } = self.proposal.style else {
-            return Ok((self.stats.describe().ok_or(nothing)?, self.stats.target_log_probability()));
-        };
+        let unfiltered = self.filter();
+        let alone = |token| RowStats::new(token, 0.0);
+        Ok(RowAnswer {
+            stats: self.stats.describe().or(unfiltered.map(alone)).ok_or(nothing)?,
+            log_probability: self.stats.target_log_probability(),
+            classes: self.classes.as_ref().map_or_else(Vec::new, ByClass::describe),
+        })
+    }
+
+    /// Sees what filters leave of the whole row, if there are any; returns the best token that there was before.
+    fn filter(&mut self) -> Option<TokenId> {
+        let Style::Filtered { top_p, top_k } = self.proposal.style else { return None };
         let mut logits = std::mem::take(&mut self.whole);
         // A filter may leave nothing but the mask; then the best of the rest is proposed, with the confidence it has left: none.
         let unfiltered = argmax(logits.iter().copied(), self.mask_id);
@@ -264,9 +303,7 @@ impl Row<'_> {
         for (token, logit) in (0..).zip(logits) {
             self.see(token, logit);
         }
-        let alone = |token| RowStats::new(token, 0.0);
-        let stats = self.stats.describe().or(unfiltered.map(alone)).ok_or(nothing)?;
-        Ok((stats, self.stats.target_log_probability()))
+        unfiltered
     }
 }
 
@@ -381,7 +418,7 @@ mod tests {
             let mut given = proposal.row(1, 0, 0);
             given.aim(target);
             row.chunks(tile).for_each(|tile| given.push(tile).unwrap());
-            given.finish_with_target().unwrap().1
+            given.answer().unwrap().log_probability
         };
         for tile in [1, 3, 4] {
             near(of(&Proposal::greedy(), 2, tile), 0.125f64.ln());

@@ -158,7 +158,7 @@ fn behind_an_end_there_is_nothing_but_ends() {
     assert_eq!((collapsed.by, collapsed.token, &collapsed.positions), (by, token, &rest));
     let left: Vec<usize> = (0..by).filter(|position| !committed.contains(position)).collect();
     assert_eq!(decode.canvas().masked().collect::<Vec<_>>(), left, "what stands before the end is still to be filled");
-    let read = trace(vec![MASK; 6], "topk:2", &[step.clone()], None).unwrap();
+    let read = trace(vec![MASK; 6], "topk:2", std::slice::from_ref(&step), None).unwrap();
     let mut canvas = read.canvas();
     step.apply(&mut canvas).unwrap();
     assert_eq!(canvas.tokens(), decode.canvas().tokens());

@@ -10,6 +10,9 @@ mod decode;
 // Decodes that share a pool, and what one of them may do to the others: nothing.
 mod pool;
 
+// A language that the text must belong to, with every sampler.
+mod constraint;
+
 // Faulty denoisers, samplers and snapshots: the right error, and the canvas as it was.
 mod faults;
 

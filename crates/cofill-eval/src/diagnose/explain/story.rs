@@ -73,6 +73,10 @@ impl Story {
             return Err(cofill::Error::BadSetting { what: "max_nfe", limit, given: cap.to_string() }.into());
         }
         options.fixed_length()?;
+        if let Some(what) = options.constraints().first() {
+            let limit = "left out: an explanation compares what the model alone would write".into();
+            return Err(cofill::Error::BadSetting { what, limit, given: "a constraint".into() }.into());
+        }
         let Prepared { start: canvas, question, warnings, .. } = prepared;
         let (sampler, proposal) = (engine.settle(sampler)?, options.proposal_for(&canvas, engine.ends()));
         let explanation = explain(engine.denoiser(), &canvas, &sampler, options.schedule(), &proposal)?;

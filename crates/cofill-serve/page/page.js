@@ -141,12 +141,13 @@ function fields() {
 
 function fill(values) {
   for (const name of FIELDS) if (field(name) && name !== "model") field(name).value = values[name] ?? (name === "seed" ? "0" : "");
-  if (values.model) choose(values.model);
+  choose(values.model ?? field("model").options[0]?.value);
   if (["length", "block", "temperature", "max_nfe", "stop", "constraint", "as"].some((name) => values[name])) $("more").open = true;
   fit();
 }
 
 function choose(model) {
+  if (!model) return;
   const options = [...field("model").options].map((option) => option.value);
   if (!options.includes(model)) field("model").append(element("option", {}, model));
   field("model").value = model;
@@ -186,7 +187,7 @@ async function start(values, at = null) {
   const runs = bodies.map(() => null);
   let revealed = false;
   running = bodies.length;
-  $("stop").hidden = false;
+  $("halt").hidden = false;
   const reveal = () => {
     clearTimeout(held);
     held = null;
@@ -216,7 +217,7 @@ async function start(values, at = null) {
     end() {
       running -= 1;
       if (running) return;
-      $("stop").hidden = true;
+      $("halt").hidden = true;
       if (!revealed) reveal();
       refresh();
     },
@@ -288,7 +289,7 @@ function halt() {
   held = null;
   running = 0;
   net("");
-  $("stop").hidden = true;
+  $("halt").hidden = true;
 }
 
 form.addEventListener("submit", (event) => {
@@ -301,7 +302,7 @@ window.addEventListener("resize", fit);
 field("text").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
 });
-$("stop").addEventListener("click", () => {
+$("halt").addEventListener("click", () => {
   halt();
   refresh();
 });

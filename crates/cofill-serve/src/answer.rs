@@ -108,6 +108,7 @@ pub(crate) fn timings(choices: &[Choice]) -> Value {
     json!({
         "prompt_n": choices.first().map_or(0, |it| it.accepted.given()),
         "prompt_ms": 0.0,
+        "queue_ms": choices.iter().map(|it| it.ended.queued).fold(0.0, f64::max) * 1e3,
         "predicted_n": predicted as u64,
         "predicted_ms": seconds * 1e3,
         "predicted_per_second": predicted / seconds.max(1e-9),

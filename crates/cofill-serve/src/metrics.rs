@@ -35,7 +35,6 @@ pub(crate) struct Metrics {
     registry: Mutex<Registry>,
     began: Instant,
     round_began: AtomicU64, // milliseconds since `began`, plus one; 0 between rounds
-    compat: bool,
     requests: Counters,
     running: Gauges,
     waiting: Gauges,
@@ -85,7 +84,6 @@ impl Metrics {
         let metrics = Metrics {
             began: Instant::now(),
             round_began: AtomicU64::new(0),
-            compat,
             requests: Counters::default(),
             running: Gauges::default(),
             waiting: Gauges::default(),
@@ -135,11 +133,6 @@ impl Metrics {
             registry.register("vllm:num_requests_waiting", "As cofill_requests_waiting", m.waiting.clone());
         }
         Metrics { registry: Mutex::new(registry), ..metrics }
-    }
-
-    /// Whether vLLM's names are there, too.
-    pub(crate) fn compat(&self) -> bool {
-        self.compat
     }
 
     /// A request was answered.

@@ -15,8 +15,7 @@ use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How much is under way at once.
@@ -58,7 +57,6 @@ pub(crate) struct Submit {
 /// The thread, from outside.
 pub(crate) struct Scheduler {
     commands: SyncSender<Command>,
-    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// Commands that may wait. Requests are limited before; this is what the channel has to hold at most, and some more for calls.
@@ -76,8 +74,9 @@ impl Scheduler {
         let (names, engines): (Vec<String>, Vec<Engine>) = engines.into_iter().unzip();
         let lanes = names.into_iter().zip(&engines).map(|(name, engine)| Lane::new(name, engine)).collect();
         let thread = Thread { inbox, engines, lanes, queue: VecDeque::new(), policy, limits, metrics, rate: 0.0 };
-        let thread = std::thread::Builder::new().name("compute".into()).spawn(move || thread.run())?;
-        Ok(Scheduler { commands, thread: Mutex::new(Some(thread)) })
+        // It ends when nobody can send to it any more and everything is done.
+        std::thread::Builder::new().name("compute".into()).spawn(move || thread.run())?;
+        Ok(Scheduler { commands })
     }
 
     /// Hands over a decode.
@@ -110,15 +109,6 @@ impl Scheduler {
         self.commands
             .try_send(command)
             .map_err(|_| ApiError::busy("queue_full", "too much waits already; come again", 1))
-    }
-
-    /// Waits until the thread has ended; it does when nobody can send to it any more.
-    pub(crate) fn join(self) {
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        drop(self.commands);
-        if let Some(thread) = thread {
-            let _ = thread.join(); // its panic was printed
-        }
     }
 }
 

@@ -24,7 +24,7 @@ class Wrong extends Error {
   }
 }
 
-const GAP = /\[MASK(:\d+)?\]/;
+const GAP = /\[MASK:(\d+|auto)\]/;
 
 function amount(fields, name, whole) {
   const text = (fields[name] ?? "").trim();

@@ -5,7 +5,9 @@ import { element, Sheet, Detail, Status, Strip } from "./draw.js";
 
 // A trace that grows, or one that was read whole, with the times its steps arrived at and what the server said at the end.
 class Run {
-  constructor(trace) {
+  // `open`: the text should come to an end by itself, as answers do and gaps do not.
+  constructor(trace, open = false) {
+    this.open = open;
     this.replay = new Replay(trace);
     this.times = [performance.now()];
     this.done = null;
@@ -18,7 +20,8 @@ class Run {
 
   end(done) {
     this.done = done;
-    this.replay.end(done);
+    const appended = Math.max((done.tokens?.length ?? 0) - this.replay.length, 0); // that no step came to
+    this.replay.end({ nfe: done.nfe, appended });
   }
 
   // The answer as text: the server's, or what was filled.
@@ -31,10 +34,10 @@ class Run {
 
   // What there is to say of it, and of what kind that is.
   verdict() {
-    const { judged, finish, warnings = [] } = this.done ?? {};
-    const ended = finish && !["eos", "stop", "complete"].includes(finish) ? `ended: ${finish}` : "";
+    const { judged, finish, ended, warnings = [] } = this.done ?? {};
+    const cut = finish === "capped" ? "cut off: the most forwards are used up" : ended === "full" && this.open ? "no end of text: the window is full" : "";
     const right = judged && (judged.right ? `✓ ${judged.task}: right` : `✗ ${judged.task}: wrong${judged.why ? `, ${judged.why}` : ""}`);
-    return [[right || ended, ...warnings].filter(Boolean).join("; "), judged ? (judged.right ? "right" : "wrong") : ""];
+    return [[right, cut, ...warnings].filter(Boolean).join("; "), judged ? (judged.right ? "right" : "wrong") : ""];
   }
 }
 

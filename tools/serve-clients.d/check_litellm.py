@@ -14,7 +14,7 @@ table, check = checks()
 
 def chat(url=OPEN, **fields):
     return litellm.completion(**{
-        "model": f"openai/{EXPECT.model}", "api_base": f"{url}/v1", "api_key": "none", "messages": ASK, "num_retries": 0, "max_retries": 0, **fields})
+        "model": f"openai/{EXPECT.model}", "api_base": f"{url}/v1", "api_key": "none", "messages": ASK, "max_retries": 0, **fields})
 
 
 def joined(stream):

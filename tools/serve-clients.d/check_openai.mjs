@@ -1,4 +1,5 @@
 // The official package for JavaScript, either major. Packages are found from the folder that COFILL_PACKAGES names.
+import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 import { ASK, BUSY, EXPECT, KEY, KEYED, OPEN, holds, quiet, raises, run, same, valid } from "./harness.mjs";
@@ -8,7 +9,8 @@ const load = async (name) => import(pathToFileURL(here.resolve(name)));
 const { default: OpenAI } = await load("openai");
 const { zodResponseFormat } = await load("openai/helpers/zod");
 const { z } = await load("zod");
-const { version } = here("openai/package.json");
+// The package does not let its own package.json be imported.
+const { version } = JSON.parse(readFileSync(`${process.env.COFILL_PACKAGES}/node_modules/openai/package.json`));
 
 const client = new OpenAI({ baseURL: `${OPEN}/v1`, apiKey: "none", maxRetries: 0 });
 const chat = (fields = {}, options = {}) => client.chat.completions.create({ model: EXPECT.model, messages: ASK, ...fields }, options);

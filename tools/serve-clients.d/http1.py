@@ -119,17 +119,27 @@ class Exchange:
         except (OSError, asyncio.TimeoutError):
             pass
 
-    async def send(self):
+    async def send(self, enough=lambda: False):
+        """Sends in pieces, until there is `enough`: writing to somebody who has hung up would throw the answer away."""
         try:
-            self.writer.write(self.data)
-            await self.writer.drain()
+            for at in range(0, len(self.data), 1 << 16):
+                self.writer.write(self.data[at:at + (1 << 16)])
+                await self.writer.drain()
+                if len(self.data) > 1 << 16:
+                    await asyncio.sleep(0)
+                if enough():
+                    break
         except OSError:
             pass  # it may have answered before it read everything
 
     async def begin(self):
-        """Sends, and reads the head of the answer."""
-        await self.send()
-        self.status, self.headers = await read_head(self.reader)
+        """Sends, and reads the head of the answer, which may come before all is sent."""
+        answered = asyncio.create_task(read_head(self.reader))
+        try:
+            await self.send(answered.done)
+            self.status, self.headers = await answered
+        finally:
+            answered.cancel()
         return self
 
     async def whole(self, pause=None):

@@ -137,7 +137,7 @@ def gathered(case, events, mode):
         for choice in chunk["choices"]:
             index = choice["index"]
             piece = choice["delta"].get("content") if "delta" in choice else choice.get("text")
-            if piece:
+            if piece is not None:
                 texts[index] = piece if mode == "draft" and case.kind == "chat" else texts[index] + piece
             if choice.get("finish_reason"):
                 finish[index] = choice["finish_reason"]
@@ -185,6 +185,8 @@ async def bad(choose, port, key):
     """Something wrong, which must be refused with its reason: (what came, seconds)."""
     path, body, status = choose.choice(BAD)
     answer = await ask(port, "POST", path, body, key=key)
+    if answer.status == 429:
+        return refusal(answer), answer.seconds
     if answer.status != status:
         raise Broken(f"{path} {str(body)[:120]}: expected {status}, got {answer.status} {answer.body[:200]!r}")
     assert answer.error

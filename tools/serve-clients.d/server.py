@@ -90,6 +90,14 @@ class Server:
         except (OSError, AttributeError):
             return None
 
+    def cpu(self):
+        """Seconds of processors that it has used; 0 where that cannot be read."""
+        try:
+            fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+            return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        except (OSError, IndexError, ValueError):
+            return 0.0
+
     def terminate(self):
         self.process.send_signal(signal.SIGTERM)
 

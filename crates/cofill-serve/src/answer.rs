@@ -35,9 +35,10 @@ impl Choice {
         let taken = accepted.window.read(reader, canvas);
         let capped = ended.timed_out || ended.generation.finish == Finish::Capped;
         let (finish_reason, finish) = match &taken.cut {
+            _ if accepted.window.is_open(canvas, &taken) => ("length", "capped"),
             Cut::End => ("stop", "eos"),
             Cut::Stop(_) => ("stop", "stop"),
-            Cut::None if capped || ended.generation.canvas.n_masked() > 0 => ("length", "capped"),
+            Cut::None if capped => ("length", "capped"),
             Cut::None => ("length", "full"),
         };
         let stop = if let Cut::Stop(stop) = taken.cut { Some(stop) } else { None };

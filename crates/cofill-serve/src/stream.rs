@@ -101,6 +101,16 @@ impl Window {
         !self.stops.is_empty() && self.settled(reader, tokens).cut != Cut::None
     }
 
+    /// Whether masks stand among what was taken, or before the end that ended it: then it is not all that there was to be.
+    pub(crate) fn is_open(&self, tokens: &[TokenId], taken: &Taken) -> bool {
+        let last = taken.positions.last().copied().unwrap_or(0);
+        let read = self.positions(tokens).take_while(|&at| match taken.cut {
+            Cut::Stop(_) => at <= last,
+            _ => !self.ends.contains(&tokens[at]),
+        });
+        read.into_iter().any(|at| tokens[at] == self.mask_id)
+    }
+
     /// The window as it stands, a shade for every mask.
     pub(crate) fn draft(&self, reader: &Reader, tokens: &[TokenId]) -> String {
         let (mut text, mut run) = (String::new(), Vec::new());
@@ -275,6 +285,8 @@ mod tests {
         assert!(!window.is_settled(&reader, &[0, m, 3, m]));
         assert!(window.is_settled(&reader, &[0, 1, 3, m]), "an end in the settled prefix");
         assert_eq!(window.read(&reader, &[0, 1, 3, 2]).cut, Cut::End);
+        let is_open = |tokens: &[TokenId]| window.is_open(tokens, &window.read(&reader, tokens));
+        assert!(is_open(&[0, m, 3, 2]) && is_open(&[0, 1, m, 2]) && !is_open(&[0, 1, 3, m]) && !is_open(&[0, 1, 2, 0]));
         assert_eq!(window.draft(&reader, &[0, m, 1, m]), format!("{}{SHADE}{}{SHADE}", words[0], words[1]));
     }
 

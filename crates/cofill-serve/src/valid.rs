@@ -74,6 +74,10 @@ pub(crate) struct Order {
 
 /// A body as a type; what is wrong is said with its path.
 pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
+    // A list would be read as the fields of a struct in their order.
+    if !body.trim_ascii_start().starts_with(b"{") {
+        return Err(ApiError::invalid("unsupported_value", "the body cannot be read: it must be a JSON object"));
+    }
     let mut json = serde_json::Deserializer::from_slice(body);
     let parsed = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let path = error.path().to_string();

@@ -37,13 +37,13 @@ async fn choices_differ_at_a_temperature_and_are_the_same_without() {
     };
     let it = server.chat(json!({"n": 3})).await.fine();
     assert_eq!(texts(&it), vec![json!(ANSWER).to_string(); 3]);
-    let fields = json!({"n": 4, "temperature": 1.5, "seed": 3});
+    let fields = json!({"n": 4, "temperature": 5, "seed": 3});
     let (one, two) = (server.chat(fields.clone()).await.fine(), server.chat(fields).await.fine());
     assert_eq!(texts(&one), texts(&two), "a seed decides");
     let mut different = texts(&one);
     different.dedup();
     assert!(different.len() > 1, "{different:?}");
-    let first = server.chat(json!({"temperature": 1.5, "seed": 3})).await.fine();
+    let first = server.chat(json!({"temperature": 5, "seed": 3})).await.fine();
     assert_eq!(texts(&first)[0], texts(&one)[0], "the first choice has the request's own seed");
 }
 
@@ -112,7 +112,7 @@ async fn constraints_hold_and_impossible_ones_are_refused() {
     let it = server.chat(format(&schema)).await.fine();
     let text = it["choices"][0]["message"]["content"].as_str().unwrap();
     let value: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
-    assert!(value["b"].is_i64() && value["a"].is_boolean(), "{text}");
+    assert!(value["b"].is_number() && !text.contains('.') && value["a"].is_boolean(), "{text}");
     let it = server.chat(json!({"structured_outputs": {"choice": ["pear", "plum"]}, "max_tokens": 8})).await.fine();
     assert!(["pear", "plum"].contains(&it["choices"][0]["message"]["content"].as_str().unwrap()), "{it}");
     let it = server.chat(json!({"structured_outputs": {"regex": "[0-9]{3}"}, "max_tokens": 8})).await.fine();

@@ -142,9 +142,9 @@ fn who_waits_too_long_is_told_and_who_takes_too_long_gets_what_is_settled() {
     let steps = Arc::new(AtomicUsize::new(0));
     let mut config = slow(&steps);
     config.max_live = 1;
-    config.queue_timeout = Duration::from_millis(200);
+    config.queue_timeout = Duration::from_millis(700);
     let server = Listening::new(config, &["tiny-llada"]);
-    let running = server.send("/v1/chat/completions", &chat(json!({"max_tokens": 200})));
+    let running = server.send("/v1/chat/completions", &chat(json!({"max_tokens": 150, "ignore_eos": true})));
     eventually("it runs", || steps.load(Ordering::Relaxed) > 0);
     let waited = all(server.send("/v1/chat/completions", &chat(json!({}))));
     assert!(waited.starts_with("HTTP/1.1 503") && waited.contains("queue_timeout"), "{waited}");
@@ -152,7 +152,7 @@ fn who_waits_too_long_is_told_and_who_takes_too_long_gets_what_is_settled() {
     drop(running);
     eventually("room again", || server.metric("cofill_requests_running") == 0.0);
     let late =
-        all(server.send("/v1/chat/completions", &chat(json!({"max_tokens": 150, "cofill": {"timeout_ms": 150}}))));
+        all(server.send("/v1/chat/completions", &chat(json!({"max_tokens": 150, "ignore_eos": true, "cofill": {"timeout_ms": 150}}))));
     assert!(late.contains("\"finish\":\"capped\"") && late.contains("\"finish_reason\":\"length\""), "{late}");
 }
 

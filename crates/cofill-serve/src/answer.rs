@@ -55,21 +55,36 @@ impl Choice {
         self.positions.iter().map(of).collect()
     }
 
-    /// `logprobs` of a chat.
-    pub(crate) fn chat_logprobs(&self, reader: &Reader) -> Value {
-        let entry = |(&token, logprob): (&TokenId, f64)| {
-            let piece = reader.piece(token);
-            json!({"token": piece, "logprob": logprob, "bytes": piece.as_bytes(), "top_logprobs": []})
+    /// The likeliest tokens of each position when it was committed, as texts, with ln p.
+    fn alternatives(&self, reader: &Reader, most: u32) -> Vec<Vec<(String, f64)>> {
+        let named = |(token, p): (TokenId, f32)| (reader.piece(token), f64::from(p).ln().max(-9999.0));
+        let of = |&at: &usize| {
+            let likely = self.accepted.tops.as_ref().map(|tops| tops.of(at)).unwrap_or_default();
+            likely.into_iter().take(most as usize).map(named).collect()
         };
-        let content: Vec<Value> = self.tokens.iter().zip(self.log_probabilities()).map(entry).collect();
+        self.positions.iter().map(of).collect()
+    }
+
+    /// `logprobs` of a chat.
+    pub(crate) fn chat_logprobs(&self, reader: &Reader, most: u32) -> Value {
+        let entry = |piece: &str, logprob: f64| json!({"token": piece, "logprob": logprob, "bytes": piece.as_bytes()});
+        let mut content: Vec<Value> = Vec::new();
+        let others = self.alternatives(reader, most);
+        for ((&token, logprob), others) in self.tokens.iter().zip(self.log_probabilities()).zip(others) {
+            let mut it = entry(&reader.piece(token), logprob);
+            it["top_logprobs"] = others.iter().map(|(piece, logprob)| entry(piece, *logprob)).collect();
+            content.push(it);
+        }
         json!({"content": content, "refusal": null})
     }
 
     /// `logprobs` of a text completion: parallel lists.
-    pub(crate) fn text_logprobs(&self, reader: &Reader) -> Value {
+    pub(crate) fn text_logprobs(&self, reader: &Reader, most: u32) -> Value {
         let pieces: Vec<String> = self.tokens.iter().map(|&token| reader.piece(token)).collect();
         let logprobs = self.log_probabilities();
-        let top: Vec<Value> = pieces.iter().zip(&logprobs).map(|(piece, logprob)| json!({piece: logprob})).collect();
+        let listed =
+            |others: Vec<(String, f64)>| Value::Object(others.into_iter().map(|(p, l)| (p, l.into())).collect());
+        let top: Vec<Value> = self.alternatives(reader, most).into_iter().map(listed).collect();
         let offsets = pieces.iter().scan(0, |at, piece| {
             let here = *at;
             *at += piece.chars().count();

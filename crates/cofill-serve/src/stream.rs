@@ -203,7 +203,7 @@ pub(crate) fn canvas(start: &Canvas, header: &Header) -> Value {
 }
 
 /// `cofill` of a frame: the fields of the trace's step, the text of every commit beside it.
-pub(crate) fn frame(frame: &Frame) -> Value {
+pub(crate) fn frame(frame: &Frame, reader: &Reader, top: u32) -> Value {
     let step = &frame.step;
     let commit = |(at, commit): (usize, &cofill::trace::Commit)| {
         json!({
@@ -216,7 +216,7 @@ pub(crate) fn frame(frame: &Frame) -> Value {
             "utility": commit.utility,
         })
     };
-    json!({
+    let mut it = json!({
         "step": step.step,
         "nfe": frame.nfe,
         "masked": frame.masked,
@@ -226,7 +226,21 @@ pub(crate) fn frame(frame: &Frame) -> Value {
         "forced": step.forced,
         "appended": step.appended,
         "collapsed": step.collapsed,
-    })
+    });
+    if top > 0 {
+        it["top"] = tops(frame, reader, top);
+    }
+    it
+}
+
+/// `top` of a frame: the likeliest tokens of every candidate.
+pub(crate) fn tops(frame: &Frame, reader: &Reader, most: u32) -> Value {
+    let token = |&(token, p): &(TokenId, f32)| json!({"token": token, "piece": reader.piece(token), "p": p});
+    let candidate = |(position, likely): &(usize, Vec<(TokenId, f32)>)| {
+        let tokens: Vec<Value> = likely.iter().take(most as usize).map(token).collect();
+        json!({"position": position, "tokens": tokens})
+    };
+    frame.top.iter().map(candidate).collect()
 }
 
 #[cfg(test)]

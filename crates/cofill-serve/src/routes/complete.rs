@@ -129,15 +129,15 @@ impl Reply {
         let echo = self.echo(index);
         let text = format!("{echo}{}", choice.text);
         let finish = choice.finish_reason;
-        let wanted = self.order.logprobs.is_some();
+        let (wanted, most) = (self.order.logprobs.is_some(), self.order.logprobs.unwrap_or(0));
         let message = json!({"role": "assistant", "content": text, "refusal": null});
         let mut it = match self.shape {
             Shape::Chat => {
-                let logprobs = wanted.then(|| choice.chat_logprobs(reader));
+                let logprobs = wanted.then(|| choice.chat_logprobs(reader, most));
                 json!({"index": index, "message": message, "logprobs": logprobs, "finish_reason": finish})
             }
             Shape::Text | Shape::Fim => {
-                let logprobs = wanted.then(|| choice.text_logprobs(reader));
+                let logprobs = wanted.then(|| choice.text_logprobs(reader, most));
                 json!({"index": index, "text": text, "logprobs": logprobs, "finish_reason": finish})
             }
         };
@@ -249,7 +249,7 @@ impl Reply {
             for frame in &news.frames {
                 for index in indices.clone() {
                     let mut chunk = self.chunk(self.part(index, "", None));
-                    chunk["cofill"] = stream::frame(frame);
+                    chunk["cofill"] = stream::frame(frame, &model.reader, self.order.top);
                     events.data(&chunk).await.map_err(gone)?;
                 }
             }
@@ -279,10 +279,10 @@ impl Reply {
                 events.data(&self.chunk(part)).await.map_err(gone)?;
             }
             let mut last = self.part(index, "", Some(choice.finish_reason));
-            if self.order.logprobs.is_some() {
+            if let Some(most) = self.order.logprobs {
                 last["logprobs"] = match self.shape {
-                    Shape::Chat => choice.chat_logprobs(&model.reader),
-                    Shape::Text | Shape::Fim => choice.text_logprobs(&model.reader),
+                    Shape::Chat => choice.chat_logprobs(&model.reader, most),
+                    Shape::Text | Shape::Fim => choice.text_logprobs(&model.reader, most),
                 };
             }
             if self.order.token_ids {

@@ -62,8 +62,7 @@ impl Answer {
     #[track_caller]
     pub(crate) fn chunks(&self) -> Vec<Value> {
         assert_eq!(self.headers["content-type"], "text/event-stream", "{}", self.text);
-        let mut data: Vec<&str> =
-            self.text.split("\n\n").filter_map(|event| event.strip_prefix("data: ")).collect();
+        let mut data: Vec<&str> = self.text.split("\n\n").filter_map(|event| event.strip_prefix("data: ")).collect();
         assert_eq!(data.pop(), Some("[DONE]"), "{}", self.text);
         data.into_iter().map(|chunk| serde_json::from_str(chunk).unwrap()).collect()
     }

@@ -141,12 +141,13 @@ function fields() {
 
 function fill(values) {
   for (const name of FIELDS) if (field(name) && name !== "model") field(name).value = values[name] ?? (name === "seed" ? "0" : "");
-  if (values.model) choose(values.model);
-  if (["length", "block", "temperature", "max_nfe", "stop", "constraint", "as"].some((name) => values[name])) $("more").open = true;
+  choose(values.model ?? field("model").options[0]?.value);
+  if (["length", "block", "temperature", "max_nfe", "top", "stop", "constraint", "as"].some((name) => values[name])) $("more").open = true;
   fit();
 }
 
 function choose(model) {
+  if (!model) return;
   const options = [...field("model").options].map((option) => option.value);
   if (!options.includes(model)) field("model").append(element("option", {}, model));
   field("model").value = model;
@@ -186,7 +187,7 @@ async function start(values, at = null) {
   const runs = bodies.map(() => null);
   let revealed = false;
   running = bodies.length;
-  $("stop").hidden = false;
+  $("halt").hidden = false;
   const reveal = () => {
     clearTimeout(held);
     held = null;
@@ -201,22 +202,22 @@ async function start(values, at = null) {
     redraw();
     if (at === null && !calm.matches) player.play();
   };
-  await Promise.all(bodies.map((asked, i) => stream(asked, signal, {
+  await Promise.all(bodies.map((sent, i) => stream(sent, signal, {
     header(header) {
-      runs[i] = new Run({ header, steps: [] });
+      runs[i] = new Run({ header, steps: [] }, "prompt" in sent || "messages" in sent);
       if (revealed) panes[i].take(runs[i]);
       else held ??= setTimeout(reveal, 250);
       refresh();
     },
-    step(step) {
-      runs[i].push(step);
+    step(step, { top }) {
+      runs[i].push(step, top);
       refresh();
     },
     done: (done) => runs[i].end(done),
     end() {
       running -= 1;
       if (running) return;
-      $("stop").hidden = true;
+      $("halt").hidden = true;
       if (!revealed) reveal();
       refresh();
     },
@@ -224,12 +225,12 @@ async function start(values, at = null) {
 }
 
 // One stream, through restarts of the server: what is shown stays until there is more.
-async function stream(asked, signal, on) {
+async function stream(sent, signal, on) {
   for (let tries = 0; !signal.aborted; tries += 1) {
     try {
-      for await (const event of decode(asked, signal)) {
+      for await (const event of decode(sent, signal)) {
         net("");
-        for (const kind of ["header", "step", "done"]) if (event[kind]) on[kind](event[kind]);
+        for (const kind of ["header", "step", "done"]) if (event[kind]) on[kind](event[kind], event);
       }
       break;
     } catch (error) {
@@ -288,7 +289,7 @@ function halt() {
   held = null;
   running = 0;
   net("");
-  $("stop").hidden = true;
+  $("halt").hidden = true;
 }
 
 form.addEventListener("submit", (event) => {
@@ -301,7 +302,7 @@ window.addEventListener("resize", fit);
 field("text").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
 });
-$("stop").addEventListener("click", () => {
+$("halt").addEventListener("click", () => {
   halt();
   refresh();
 });

@@ -23,6 +23,7 @@ test("a body says what the form says, and nothing that was left empty", () => {
 
 test("a text with gaps is a template, a chat is messages, and ids come first", () => {
   assert.deepEqual(body({ text: "a [MASK:3] b" }), { template: "a [MASK:3] b", stream: true });
+  assert.deepEqual(Object.keys(body({ text: "a[MASK:auto]" })), ["template", "stream"]);
   assert.deepEqual(body({ text: "a", as: "chat" }).messages, [{ role: "user", content: "a" }]);
   assert.deepEqual(body({ text: "a", tokens: "5,,7," }), { tokens: [5, null, 7, null], stream: true });
 });

@@ -51,7 +51,7 @@ fn a_point_survives_being_written() {
 fn every_option_of_a_run_is_a_key() {
     let keys = "length = 24\ntop_p = 0.9\ntop_k = 5\ncfg = 0.5\nlogits_eos_inf = true\nconfidence_eos_eot_inf = true\n\
                 attention_of_source = true\nmax_nfe = 3\nchat = true\nbos = true\nstop = [\"x\"]\ndtype = \"q8_0\"\ndevice = \"cpu\"\n\
-                block = 8\ntemperature = 0.5\nseed = 7\ncompanion = \"a causal model\"";
+                block = 8\ntemperature = 0.5\nseed = 7\nmin_tokens = 2\ncollapse = false\nsuppress = [3]\ncompanion = \"a causal model\"";
     let run = &parse(&with(keys)).unwrap().points[0].run;
     assert_eq!((run.top_p, run.top_k, run.cfg, run.max_nfe), (Some(0.9), Some(5), 0.5, Some(3)));
     assert!(run.logits_eos_inf && run.confidence_eos_eot_inf && run.attention_of_source && run.chat);
@@ -64,7 +64,9 @@ fn every_option_of_a_run_is_a_key() {
     assert_eq!((regex.regex.as_deref(), choice.choice.len()), (Some("a+"), 2));
     assert!(parse(&with(&constraints.join("\n"))).unwrap_err().to_string().contains("schema and regex and choice"));
     let keys = format!("{keys}\n{}", constraints.join("\n"));
-    for key in super::keys::<RunOptions>() {
+    assert_eq!((run.min_tokens, run.collapse, run.suppress.as_slice()), (Some(2), false, [3].as_slice()));
+    // Only an answer that grows has a limit, and those of a recipe are all of one size.
+    for key in super::keys::<RunOptions>().into_iter().filter(|key| key != "max_length") {
         assert!(keys.contains(&format!("{key} = ")), "`{key}` is an option that this test leaves out");
     }
 }
@@ -74,6 +76,10 @@ fn every_way_a_recipe_can_be_wrong() {
     let cases = [
         ("samplrs = []", "line 6, `samplrs = []`: unknown field `samplrs`, expected one of `models`"),
         ("limt = 3", "`length`, "),
+        ("length = \"auto\"", "length must be a number of positions"),
+        ("length = \"auto\"\nmax_length = 64", "length must be a number of positions"),
+        ("length = 9\nmax_length = 64", "max_length must be left out"),
+        ("collapse = true", "collapse must be left out, since it changes how many forwards an answer takes"),
         ("limit = 0", "line 6, `limit = 0`: "),
         ("limit = \"all\"", "line 6, `limit = \"all\"`: invalid type: string \"all\""),
         ("split = \"tset\"", "unknown split `tset`; expected one of `train`"),

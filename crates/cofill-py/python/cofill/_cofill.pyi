@@ -274,7 +274,8 @@ class Engine:
         """
     def fill(self, /, template: "str | numpy.typing.ArrayLike", *, sampler: "str | Sampler | object" = None, on_step: "typing.Callable[[Step], object] | None" = None, **options: "typing.Any") -> "Generation":
         """
-        Fills masks anywhere: a text with gaps (``"The capital of France is [MASK:4]."``) or token ids with the mask's.
+        Fills masks anywhere: a text with gaps (``"The capital of France is [MASK:4]."``, or ``[MASK:auto]``) or token
+        ids with the mask's.
 
         Parameters
         ----------
@@ -534,12 +535,20 @@ class Generation:
         Forwards of the model.
     finish : str
         ``'complete'``, ``'capped'`` (by ``max_nfe``) or ``'cancelled'``.
+    ended : str
+        ``'eos'`` (an end of text or of a turn), ``'stop'`` (a stop string), ``'full'`` (every position filled, no end: a gap, or an answer that
+        may be cut off), ``'capped'`` or ``'cancelled'``.
     trace : Trace
     seconds : dict
         Where the time went: ``model``, ``sampler``.
     """
     def __repr__(self, /) -> str: ...
     def __str__(self, /) -> str: ...
+    @property
+    def ended(self, /) -> str:
+        """
+        How the text ended: `'eos'`, `'stop'`, `'full'`, `'capped'` or `'cancelled'`.
+        """
     @property
     def finish(self, /) -> str:
         """
@@ -554,6 +563,11 @@ class Generation:
     def nfe(self, /) -> int:
         """
         Forwards of the model.
+        """
+    @property
+    def probes(self, /) -> int:
+        """
+        How many of the forwards found the length of a gap that was written ``[MASK:auto]``.
         """
     @property
     def prompt_length(self, /) -> int:
@@ -936,6 +950,11 @@ class Step:
     One step of a decode. Arrays are in pick order.
     """
     def __repr__(self, /) -> str: ...
+    @property
+    def appended(self, /) -> int:
+        """
+        Masks that were added at the end of the canvas before it (``length="auto"``).
+        """
     @property
     def candidates(self, /) -> int:
         """

@@ -1,5 +1,6 @@
 //! `cofill bench`: how fast, measured side by side in one run.
 
+mod constraint;
 mod forward;
 mod overhead;
 mod step;
@@ -15,12 +16,14 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum What {
+    Constraint(constraint::Args),
     Forward(forward::Args),
     Overhead(overhead::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Done {
     match &args.what {
+        What::Constraint(args) => constraint::run(args),
         What::Forward(args) => forward::run(args),
         What::Overhead(args) => overhead::run(args),
     }

@@ -86,10 +86,11 @@ impl FromStr for Schema {
 
 impl Schema {
     fn of_json(text: String) -> Result<Schema, BadSchema> {
-        if text.starts_with('{') {
+        // `true` is a schema, too: of any JSON.
+        if text.starts_with('{') || text == "true" {
             return Ok(Schema { text });
         }
-        Err(BadSchema(format!("must be a JSON object, or `object` for any; it is {text:.60}")))
+        Err(BadSchema(format!("must be a JSON object, or `object` for any object; it is {text:.60}")))
     }
 }
 
@@ -100,7 +101,8 @@ impl Serialize for Schema {
         }
         let value: Value = serde_json::from_str(&self.text).map_err(ser::Error::custom)?;
         // Sorted keys survive the way through a value; others go as text.
-        if value.to_string() == self.text { value.serialize(out) } else { out.serialize_str(&self.text) }
+        let sorted = value.to_string();
+        if sorted == self.text { value.serialize(out) } else { out.serialize_str(&self.text) }
     }
 }
 
@@ -216,7 +218,7 @@ mod tests {
     #[test]
     fn what_is_no_schema_is_refused() {
         for (given, named) in [
-            (json!(true), "must be a JSON object"),
+            (json!(false), "must be a JSON object"),
             (json!([1]), "it is [1]"),
             (json!("objekt"), "not the text of a JSON object"),
             (json!("3"), "it is 3"),

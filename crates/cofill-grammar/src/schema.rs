@@ -248,13 +248,13 @@ impl<'a> Compiler<'a> {
             None | Some(Node::Bool(false)) => {}
             Some(_) => return Err(unsupported("additionalProperties other than false", path)),
         }
+        let needs_names = || bad(&format!("{path}/required"), "a list of names is needed".into());
         let required: Vec<&str> = match node.get("required") {
             None => Vec::new(),
-            Some(Node::Array(names)) => names
-                .iter()
-                .filter_map(|name| if let Node::String(name) = name { Some(name.as_str()) } else { None })
-                .collect(),
-            Some(_) => return Err(bad(&format!("{path}/required"), "a list of names is needed".into())),
+            Some(Node::Array(names)) => {
+                names.iter().map(Node::as_str).collect::<Option<_>>().ok_or_else(needs_names)?
+            }
+            Some(_) => return Err(needs_names()),
         };
         let properties = match node.get("properties") {
             Some(Node::Object(properties)) => properties.as_slice(),

@@ -2,12 +2,13 @@
 
 use crate::arrays;
 use crate::errors::request;
-use cofill_engine::{Input, RunOptions};
+use cofill_engine::{Input, RunOptions, Schema};
 use cofill_model::Message;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use std::path::PathBuf;
 
 /// Options by name, on top of how the engine was opened; what is decided then cannot be changed now.
 pub(crate) fn run_options(given: Option<&Bound<'_, PyDict>>, opened: &RunOptions) -> PyResult<RunOptions> {
@@ -26,14 +27,30 @@ pub(crate) fn keywords(given: Option<&Bound<'_, PyDict>>) -> PyResult<Map<String
     let mut fields = Map::new();
     for (name, value) in given.into_iter().flatten() {
         let name: String = name.extract()?;
-        let value = arrays::json(&name, &value)?;
+        let value = if name == "schema" { schema(&value)? } else { arrays::json(&name, &value)? };
         if !value.is_null() {
-            // One stop string is a list of one.
-            let value = if name == "stop" && value.is_string() { Value::from(vec![value]) } else { value };
+            // One stop string, or one choice, is a list of one.
+            let is_list = ["stop", "choice"].contains(&name.as_str());
+            let value = if is_list && value.is_string() { Value::from(vec![value]) } else { value };
             fields.insert(name, value);
         }
     }
     Ok(fields)
+}
+
+/// A schema as text, so that its keys keep their order: a dict, the text of one, a file (a path, not a text), or "object".
+fn schema(given: &Bound<'_, PyAny>) -> PyResult<Value> {
+    if given.is_none() || given.is_instance_of::<PyString>() {
+        return arrays::json("schema", given);
+    }
+    if given.is_instance_of::<PyDict>() {
+        let text: String = given.py().import("json")?.call_method1("dumps", (given,))?.extract()?;
+        return Ok(Value::from(text));
+    }
+    let path: PathBuf = given.extract().map_err(|_| {
+        request("schema is a dict, the text of one, a pathlib.Path to a file, or \"object\" for any JSON object")
+    })?;
+    Ok(Value::from(Schema::read(&path).map_err(request)?.text()))
 }
 
 /// Fields as what they describe. `base` are those that must be there; an error names the option that is wrong, and what it may be.

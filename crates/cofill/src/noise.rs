@@ -74,6 +74,15 @@ mod tests {
     }
 
     #[test]
+    fn draws_of_a_language_share_no_stream_with_tokens() {
+        let proposal = crate::Proposal::sampled(1.0, 7);
+        let drawn: Vec<f64> = proposal.uniforms(3, 5).take(2).collect();
+        let mut token = Uniforms::new(7, Purpose::Token, 3, 5);
+        assert!(drawn[0] != drawn[1] && !drawn.contains(&token.uniform()) && !drawn.contains(&token.uniform()));
+        assert_eq!(drawn, proposal.uniforms(3, 5).take(2).collect::<Vec<_>>());
+    }
+
+    #[test]
     fn the_stream_is_the_same_on_every_machine() {
         // Computed once with rand_chacha 0.10; a change would silently change every seeded result.
         let mut u = Uniforms::new(1, Purpose::Token, 2, 3);

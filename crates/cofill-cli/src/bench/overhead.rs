@@ -152,7 +152,7 @@ fn measure(
     Ok(pairs)
 }
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
+pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut sorted: Vec<f64> = values.collect();
     sorted.sort_by(f64::total_cmp);
     quantile(&sorted, 0.5).unwrap_or(f64::NAN)

@@ -118,7 +118,11 @@ pub(super) struct Split {
 
 /// One decode step: what the sampler asks, the model's answer, the choice.
 pub(super) fn step(model: &mut Model, canvas: &Canvas, policy: Policy) -> Done<(Split, Option<Step>)> {
-    let mut decode = Decode::new(canvas.clone(), policy)?;
+    step_of(model, Decode::new(canvas.clone(), policy)?)
+}
+
+/// The same of a decode that was told more.
+pub(super) fn step_of(model: &mut Model, mut decode: Decode) -> Done<(Split, Option<Step>)> {
     let query = decode.query().ok_or_else(|| Fail::request("--masked must be at least 1"))?;
     let begun = Instant::now();
     let predictions = model.denoise(&[query])?;

@@ -67,5 +67,8 @@ mod judging;
 // `cofill report`: the paper's statistics from its own numbers, and every form of a report.
 mod report;
 
+// Texts held to a schema, an expression or choices.
+mod constraints;
+
 // The README's console examples, run as they stand there.
 mod readme;

@@ -24,7 +24,7 @@ fn help_texts() {
     let sweep = ["sweep", "sweep run", "sweep plan", "sweep work", "sweep merge", "sweep submit"];
     let diagnose =
         ["diagnose", "diagnose intervention", "diagnose deferral", "diagnose predicates", "explain", "calibrate"];
-    let bench = ["bench", "bench forward", "bench overhead"];
+    let bench = ["bench", "bench constraint", "bench forward", "bench overhead"];
     for command in others.into_iter().chain(models).chain(harness).chain(sweep).chain(diagnose).chain(bench) {
         let ran = run(&format!("{command} --help"));
         insta::assert_snapshot!(format!("help_{}", command.replace(' ', "_")), ran.is_fine().stdout);

@@ -6,6 +6,8 @@ mod inputs;
 
 // How long an answer or a gap becomes, and how it ends.
 mod length;
+// Texts in a language: every schema, every sampler.
+mod constraints;
 
 // Canvases filled one by one and together, watched and cancelled.
 mod steps;

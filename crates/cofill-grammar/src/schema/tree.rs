@@ -38,6 +38,10 @@ impl Node {
         }
     }
 
+    pub(crate) fn as_str(&self) -> Option<&str> {
+        if let Node::String(text) = self { Some(text) } else { None }
+    }
+
     /// The value behind a JSON pointer (`/a/0/b`).
     pub(crate) fn pointer(&self, pointer: &str) -> Option<&Node> {
         pointer.split('/').skip(1).try_fold(self, |node, part| {

@@ -1,4 +1,4 @@
-use crate::support::{busy, characters};
+use crate::support::{Random, busy, characters};
 use cofill_grammar::{Error, Language, TokenAutomaton};
 use serde_json::{Value, json};
 use std::time::Instant;
@@ -103,6 +103,7 @@ fn what_is_no_schema_is_refused_with_its_place() {
         (json!({ "type": "integer", "minimum": "1" }), "#/minimum", "a number"),
         (json!({ "type": "integer", "exclusiveMinimum": true }), "#/exclusiveMinimum", "a number"),
         (json!({ "type": "object", "properties": {}, "required": ["x"] }), "#/required", "`x`"),
+        (json!({ "type": "object", "required": [1] }), "#/required", "a list of names"),
         (json!({ "type": "object", "properties": [] }), "#/properties", "object of schemas"),
         (json!({ "$ref": "#/$defs/x" }), "#/$ref", "nothing at `#/$defs/x`"),
         (json!({ "items": { "prefixItems": {} } }), "#/items/prefixItems", "a list"),
@@ -213,6 +214,79 @@ fn recursion_goes_five_deep() {
     for depth in 0..8 {
         assert_eq!(language.matches(nested(depth).as_bytes()), depth <= 5, "{depth}");
     }
+}
+
+/// Replaces a few values anywhere by others that do not belong there.
+fn mutate(value: &mut Value, random: &mut Random, donors: &[Value]) {
+    if random.below(12) == 0 {
+        *value = donors[random.below(donors.len())].clone();
+        return;
+    }
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(|item| mutate(item, random, donors)),
+        Value::Object(map) => {
+            if random.below(8) == 0 {
+                let keyword = [
+                    "minItems",
+                    "maxLength",
+                    "minimum",
+                    "exclusiveMaximum",
+                    "pattern",
+                    "$ref",
+                    "anyOf",
+                    "enum",
+                    "required",
+                ][random.below(9)];
+                map.insert(keyword.into(), donors[random.below(donors.len())].clone());
+            }
+            map.values_mut().for_each(|item| mutate(item, random, donors));
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn no_schema_makes_it_panic_and_every_language_has_a_text() {
+    let mut donors = vec![
+        json!(null),
+        json!(true),
+        json!(false),
+        json!(0),
+        json!(-1),
+        json!(3),
+        json!(2.5),
+        json!(1e29),
+        json!(-1e300),
+        json!(u64::MAX),
+        json!(i64::MIN),
+    ];
+    donors.extend([
+        json!(""),
+        json!("#"),
+        json!("a|^b$"),
+        json!("[^\\d\"]"),
+        json!([]),
+        json!({}),
+        json!(["a", 1]),
+        json!("string"),
+        json!(["a"]),
+    ]);
+    donors.extend(corpus().into_iter().map(|entry| entry["schema"].clone()));
+    let (vocabulary, _) = characters();
+    let (mut random, mut languages) = (Random(5), 0);
+    for _ in 0..30 {
+        for entry in corpus() {
+            let mut schema = entry["schema"].clone();
+            mutate(&mut schema, &mut random, &donors);
+            if let Ok(language) = Language::schema(&schema) {
+                languages += 1;
+                if languages % 10 == 0 {
+                    TokenAutomaton::new(&language, &vocabulary).unwrap_or_else(|e| panic!("{schema}: {e}"));
+                }
+            }
+        }
+    }
+    assert!(languages > 500, "{languages}");
 }
 
 #[test]

@@ -334,6 +334,9 @@ def _refuse_unknown(options: dict[str, Any]) -> None:
     """Refuses options that nobody knows, by name."""
     known = [name for name, p in inspect.signature(_decode).parameters.items() if p.kind is p.KEYWORD_ONLY]
     unknown = [name for name in options if name not in known]
+    held = [name for name in unknown if name in ("schema", "regex", "choice")]
+    if held:
+        raise Error(f"{held[0]} needs what only the engine computes; use cofill.Engine(folder).generate(..., {held[0]}=...)")
     if unknown:
         raise Error(f"unknown option(s) {', '.join(unknown)}; known are adapter, {', '.join(known)}")
 

@@ -50,7 +50,7 @@ impl Choice {
     pub(crate) fn log_probabilities(&self) -> Vec<f64> {
         let commits = || self.ended.generation.steps.iter().flat_map(|step| &step.commits);
         let of = |&at: &usize| {
-            let commit = commits().filter(|commit| commit.position == at).last();
+            let commit = commits().rfind(|commit| commit.position == at);
             commit.map_or(0.0, |commit| commit.clean_confidence.unwrap_or(commit.confidence).ln().max(-9999.0))
         };
         self.positions.iter().map(of).collect()

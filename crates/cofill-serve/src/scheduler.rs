@@ -38,10 +38,13 @@ pub(crate) struct Policy {
 enum Command {
     Submit(Box<Submit>),
     /// Something short that needs an engine.
-    Call(Box<dyn FnOnce(&mut [Engine]) + Send>),
+    Call(Call),
     /// End everything now, with this error.
     Abort(ApiError),
 }
+
+/// What is called between two rounds.
+type Call = Box<dyn FnOnce(&mut [Engine]) + Send>;
 
 /// A decode that is asked for.
 pub(crate) struct Submit {

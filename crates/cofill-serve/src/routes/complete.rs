@@ -157,7 +157,7 @@ impl Reply {
     }
 
     /// A chunk with one choice.
-    fn chunk(&self, choice: Value) -> Value {
+    fn chunk(&self, choice: &Value) -> Value {
         let object = if self.shape == Shape::Chat { "chat.completion.chunk" } else { "text_completion" };
         let mut it = self.envelope(object);
         it.insert("choices".into(), json!([choice]));
@@ -231,7 +231,7 @@ impl Reply {
             if self.shape == Shape::Fim {
                 first["delta"] = json!({"role": "assistant", "content": self.echo(index)});
             }
-            let mut chunk = self.chunk(first);
+            let mut chunk = self.chunk(&first);
             if mode == Mode::Delta {
                 chunk["cofill"] = json!({"canvas": stream::canvas(&accepted.start, &accepted.header)});
             }
@@ -248,7 +248,7 @@ impl Reply {
             };
             for frame in &news.frames {
                 for index in indices.clone() {
-                    let mut chunk = self.chunk(self.part(index, "", None));
+                    let mut chunk = self.chunk(&self.part(index, "", None));
                     chunk["cofill"] = stream::frame(frame, &model.reader, self.order.top);
                     events.data(&chunk).await.map_err(gone)?;
                 }
@@ -265,7 +265,7 @@ impl Reply {
                     for index in indices.clone() {
                         let echo = if mode == Mode::Draft { self.echo(index) } else { "" };
                         let part = self.part(index, &format!("{echo}{text}"), None);
-                        events.data(&self.chunk(part)).await.map_err(gone)?;
+                        events.data(&self.chunk(&part)).await.map_err(gone)?;
                     }
                 }
             }
@@ -276,7 +276,7 @@ impl Reply {
             if let Some(rest) = &rest {
                 let echo = if mode == Mode::Draft { self.echo(index) } else { "" };
                 let part = self.part(index, &format!("{echo}{rest}"), None);
-                events.data(&self.chunk(part)).await.map_err(gone)?;
+                events.data(&self.chunk(&part)).await.map_err(gone)?;
             }
             let mut last = self.part(index, "", Some(choice.finish_reason));
             if let Some(most) = self.order.logprobs {
@@ -288,7 +288,7 @@ impl Reply {
             if self.order.token_ids {
                 last["token_ids"] = json!(choice.tokens);
             }
-            let mut chunk = self.chunk(last);
+            let mut chunk = self.chunk(&last);
             let one = std::slice::from_ref(&choice);
             chunk["cofill"] = answer::cofill(one, &self.sampler(), self.order.seed, self.order.trace);
             events.data(&chunk).await.map_err(gone)?;

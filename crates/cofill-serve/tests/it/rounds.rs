@@ -151,8 +151,10 @@ fn who_waits_too_long_is_told_and_who_takes_too_long_gets_what_is_settled() {
     assert!(waited.contains("retry-after: "));
     drop(running);
     eventually("room again", || server.metric("cofill_requests_running") == 0.0);
-    let late =
-        all(server.send("/v1/chat/completions", &chat(json!({"max_tokens": 150, "ignore_eos": true, "cofill": {"timeout_ms": 150}}))));
+    let late = all(server.send(
+        "/v1/chat/completions",
+        &chat(json!({"max_tokens": 150, "ignore_eos": true, "cofill": {"timeout_ms": 150}})),
+    ));
     assert!(late.contains("\"finish\":\"capped\"") && late.contains("\"finish_reason\":\"length\""), "{late}");
 }
 

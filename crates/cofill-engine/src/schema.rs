@@ -101,7 +101,8 @@ impl Serialize for Schema {
         }
         let value: Value = serde_json::from_str(&self.text).map_err(ser::Error::custom)?;
         // Sorted keys survive the way through a value; others go as text.
-        if value.to_string() == self.text { value.serialize(out) } else { out.serialize_str(&self.text) }
+        let sorted = value.to_string();
+        if sorted == self.text { value.serialize(out) } else { out.serialize_str(&self.text) }
     }
 }
 

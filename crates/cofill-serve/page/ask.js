@@ -1,7 +1,7 @@
 // A request: as the form has it, as the server wants it, as a link says it. Nothing here touches a page, so that node can test it.
 
 // Every field of the form, as text; what is not given is "".
-const FIELDS = ["text", "as", "model", "sampler", "versus", "seed", "length", "block", "temperature", "max_nfe", "stop", "constraint", "rule", "tokens"];
+const FIELDS = ["text", "as", "model", "sampler", "versus", "seed", "length", "block", "temperature", "max_nfe", "top", "stop", "constraint", "rule", "tokens"];
 
 // One question of each kind that the tiny models know, and how it is best asked.
 const EXAMPLES = {
@@ -67,6 +67,7 @@ function body(fields, sampler = fields.sampler) {
     ...amount(fields, "temperature", false),
     ...amount(fields, "seed", true),
     ...amount(fields, "max_nfe", true),
+    ...amount(fields, "top", true),
     ...(stop.length ? { stop } : {}),
     ...constraint(fields),
     stream: true,

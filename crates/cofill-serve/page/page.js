@@ -142,7 +142,7 @@ function fields() {
 function fill(values) {
   for (const name of FIELDS) if (field(name) && name !== "model") field(name).value = values[name] ?? (name === "seed" ? "0" : "");
   choose(values.model ?? field("model").options[0]?.value);
-  if (["length", "block", "temperature", "max_nfe", "stop", "constraint", "as"].some((name) => values[name])) $("more").open = true;
+  if (["length", "block", "temperature", "max_nfe", "top", "stop", "constraint", "as"].some((name) => values[name])) $("more").open = true;
   fit();
 }
 
@@ -209,8 +209,8 @@ async function start(values, at = null) {
       else held ??= setTimeout(reveal, 250);
       refresh();
     },
-    step(step) {
-      runs[i].push(step);
+    step(step, { top }) {
+      runs[i].push(step, top);
       refresh();
     },
     done: (done) => runs[i].end(done),
@@ -230,7 +230,7 @@ async function stream(sent, signal, on) {
     try {
       for await (const event of decode(sent, signal)) {
         net("");
-        for (const kind of ["header", "step", "done"]) if (event[kind]) on[kind](event[kind]);
+        for (const kind of ["header", "step", "done"]) if (event[kind]) on[kind](event[kind], event);
       }
       break;
     } catch (error) {

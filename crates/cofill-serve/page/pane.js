@@ -1,6 +1,6 @@
 // One decode on the page: its canvas, its numbers, its strip, its verdict.
 
-import { Replay, visible } from "./state.js";
+import { Replay, visible, number } from "./state.js";
 import { element, Sheet, Detail, Status, Strip } from "./draw.js";
 
 // A trace that grows, or one that was read whole, with the times its steps arrived at and what the server said at the end.
@@ -10,11 +10,13 @@ class Run {
     this.open = open;
     this.replay = new Replay(trace);
     this.times = [performance.now()];
+    this.tops = []; // of each step, where alternatives were asked for: position -> tokens
     this.done = null;
   }
 
-  push(step) {
+  push(step, top = []) {
     this.replay.push(step);
+    this.tops.push(new Map(top.map(({ position, tokens }) => [position, tokens])));
     this.times.push(performance.now());
   }
 
@@ -22,6 +24,13 @@ class Run {
     this.done = done;
     const appended = Math.max((done.tokens?.length ?? 0) - this.replay.length, 0); // that no step came to
     this.replay.end({ nfe: done.nfe, appended });
+  }
+
+  // What else the model thought of at a position: when it was committed, or in the step that leads to frame k.
+  others(position, k) {
+    const step = this.replay.at(position, k).step ?? k - 1;
+    const tokens = this.tops[step]?.get(position) ?? [];
+    return tokens.length ? [`Likeliest in step ${step}: ${tokens.map(({ piece, p }) => `“${visible(piece)}” ${number(p)}`).join(", ")}.`] : [];
   }
 
   // The answer as text: the server's, or what was filled.
@@ -57,7 +66,7 @@ class Pane {
     this.host = element("section", { class: "pane", "aria-label": `Decode ${letter}`, hidden: "" }, head, element("div", { class: "trace" }, stage, aside));
     host.append(this.host);
     const marks = (position) => [this.picked.has(position) && "picked", this.differs.has(position) && "differs"].filter(Boolean).join(" ");
-    this.sheet = new Sheet(stage, tip, { pick: (position, range) => pick(this, position, range), marks });
+    this.sheet = new Sheet(stage, tip, { pick: (position, range) => pick(this, position, range), marks, more: (position, k) => this.run.others(position, k) });
     this.detail = new Detail(aside, this.sheet);
     this.band = element("div", { class: "band", "data-letter": letter });
     strips.append(this.band);

@@ -35,9 +35,10 @@ impl Choice {
         let taken = accepted.window.read(reader, canvas);
         let capped = ended.timed_out || ended.generation.finish == Finish::Capped;
         let (finish_reason, finish) = match &taken.cut {
+            _ if accepted.window.is_open(canvas, &taken) => ("length", "capped"),
             Cut::End => ("stop", "eos"),
             Cut::Stop(_) => ("stop", "stop"),
-            Cut::None if capped || ended.generation.canvas.n_masked() > 0 => ("length", "capped"),
+            Cut::None if capped => ("length", "capped"),
             Cut::None => ("length", "full"),
         };
         let stop = if let Cut::Stop(stop) = taken.cut { Some(stop) } else { None };
@@ -49,27 +50,42 @@ impl Choice {
     pub(crate) fn log_probabilities(&self) -> Vec<f64> {
         let commits = || self.ended.generation.steps.iter().flat_map(|step| &step.commits);
         let of = |&at: &usize| {
-            let commit = commits().filter(|commit| commit.position == at).last();
+            let commit = commits().rfind(|commit| commit.position == at);
             commit.map_or(0.0, |commit| commit.clean_confidence.unwrap_or(commit.confidence).ln().max(-9999.0))
         };
         self.positions.iter().map(of).collect()
     }
 
-    /// `logprobs` of a chat.
-    pub(crate) fn chat_logprobs(&self, reader: &Reader) -> Value {
-        let entry = |(&token, logprob): (&TokenId, f64)| {
-            let piece = reader.piece(token);
-            json!({"token": piece, "logprob": logprob, "bytes": piece.as_bytes(), "top_logprobs": []})
+    /// The likeliest tokens of each position when it was committed, as texts, with ln p.
+    fn alternatives(&self, reader: &Reader, most: u32) -> Vec<Vec<(String, f64)>> {
+        let named = |(token, p): (TokenId, f32)| (reader.piece(token), f64::from(p).ln().max(-9999.0));
+        let of = |&at: &usize| {
+            let likely = self.accepted.tops.as_ref().map(|tops| tops.of(at)).unwrap_or_default();
+            likely.into_iter().take(most as usize).map(named).collect()
         };
-        let content: Vec<Value> = self.tokens.iter().zip(self.log_probabilities()).map(entry).collect();
+        self.positions.iter().map(of).collect()
+    }
+
+    /// `logprobs` of a chat.
+    pub(crate) fn chat_logprobs(&self, reader: &Reader, most: u32) -> Value {
+        let entry = |piece: &str, logprob: f64| json!({"token": piece, "logprob": logprob, "bytes": piece.as_bytes()});
+        let mut content: Vec<Value> = Vec::new();
+        let others = self.alternatives(reader, most);
+        for ((&token, logprob), others) in self.tokens.iter().zip(self.log_probabilities()).zip(others) {
+            let mut it = entry(&reader.piece(token), logprob);
+            it["top_logprobs"] = others.iter().map(|(piece, logprob)| entry(piece, *logprob)).collect();
+            content.push(it);
+        }
         json!({"content": content, "refusal": null})
     }
 
     /// `logprobs` of a text completion: parallel lists.
-    pub(crate) fn text_logprobs(&self, reader: &Reader) -> Value {
+    pub(crate) fn text_logprobs(&self, reader: &Reader, most: u32) -> Value {
         let pieces: Vec<String> = self.tokens.iter().map(|&token| reader.piece(token)).collect();
         let logprobs = self.log_probabilities();
-        let top: Vec<Value> = pieces.iter().zip(&logprobs).map(|(piece, logprob)| json!({piece: logprob})).collect();
+        let listed =
+            |others: Vec<(String, f64)>| Value::Object(others.into_iter().map(|(p, l)| (p, l.into())).collect());
+        let top: Vec<Value> = self.alternatives(reader, most).into_iter().map(listed).collect();
         let offsets = pieces.iter().scan(0, |at, piece| {
             let here = *at;
             *at += piece.chars().count();

@@ -1,9 +1,11 @@
 //! A request that was read and checked: what one decode is to do.
 
 use crate::stream::Window;
+use crate::top::{MOST_PROBABILITIES, Tops};
 use cofill::{Policy, SamplerSpec, TokenId};
 use cofill_engine::{Engine, Error, Input, Length, Prepared, Result, RunOptions};
 use cofill_model::Message;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// One decode.
@@ -27,6 +29,8 @@ pub(crate) struct Job {
     pub ends_early: bool,
     /// Whether steps are wanted, and not only what they lead to.
     pub frames: bool,
+    /// Where alternatives are written down, if they are wanted.
+    pub tops: Option<Arc<Tops>>,
 }
 
 /// What to fill.
@@ -114,7 +118,16 @@ impl Job {
                 Input::Tokens(bos.into_iter().chain(before).chain(gap).chain(after).chain(end).collect())
             }
         };
-        engine.prepare_auto(&input, &self.sampler, &options)
+        let Some(tops) = &self.tops else { return engine.prepare_auto(&input, &self.sampler, &options) };
+        let watched = tops.watch(&engine.settle(&self.sampler)?)?;
+        let prepared = engine.prepare_auto(&input, &watched, &options)?;
+        let (rows, vocab) = (prepared.start.tokens().len(), engine.last_id() as usize + 1);
+        if rows.saturating_mul(vocab) > MOST_PROBABILITIES {
+            let limit =
+                format!("a canvas of at most {} positions when alternatives are wanted", MOST_PROBABILITIES / vocab);
+            return Err(cofill::Error::BadSetting { what: "top", limit, given: rows.to_string() }.into());
+        }
+        Ok(prepared)
     }
 
     /// What of the canvas is the answer, and where it ends.

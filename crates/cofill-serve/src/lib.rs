@@ -21,6 +21,7 @@ mod routes;
 mod scheduler;
 mod sse;
 mod stream;
+mod top;
 mod valid;
 mod wire;
 

@@ -6,10 +6,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+/// Who would wait while so many times the longest wait is computed is refused at once.
+const HOPELESS: f64 = 10.0;
+
 /// What is under way, and how much of it there may be.
 #[derive(Debug)]
 pub(crate) struct Limits {
     most: usize,
+    live: usize,
     per_key: Option<usize>,
     queue_timeout: Duration,
     inside: AtomicUsize,
@@ -28,6 +32,7 @@ impl Limits {
         let most = live + queue;
         Limits {
             most,
+            live,
             per_key: (keys > 1).then_some(most.div_ceil(2)),
             queue_timeout,
             inside: AtomicUsize::new(0),
@@ -57,7 +62,7 @@ impl Limits {
         let drain = self.drain_seconds();
         let retry = drain.ceil() as u64;
         let full = |said: String| ApiError::busy("queue_full", said, retry);
-        if drain > self.queue_timeout.as_secs_f64() {
+        if self.inside() >= self.live && drain > HOPELESS * self.queue_timeout.as_secs_f64() {
             return Err(full(format!(
                 "what waits already takes about {retry} s, longer than anything may wait; come again"
             )));
@@ -136,13 +141,15 @@ mod tests {
 
     #[test]
     fn what_would_wait_too_long_is_told_when_to_come_again() {
-        let limits = Arc::new(Limits::new(8, 8, 0, Duration::from_secs(10)));
+        let limits = Arc::new(Limits::new(1, 8, 0, Duration::from_secs(2)));
         limits.rate.store(100, Ordering::Relaxed);
-        limits.backlog.store(900, Ordering::Relaxed);
-        assert!(limits.enter(1, None).is_ok(), "9 s");
-        limits.backlog.store(2_000, Ordering::Relaxed);
-        assert_eq!(limits.enter(1, None).unwrap_err().retry_after, Some(20));
+        limits.backlog.store(2_100, Ordering::Relaxed);
+        let live = limits.enter(1, None).unwrap(); // does not wait
+        assert_eq!(limits.enter(1, None).unwrap_err().retry_after, Some(21), "21 s, more than 10 x 2");
+        limits.backlog.store(1_900, Ordering::Relaxed);
+        assert!(limits.enter(1, None).is_ok(), "19 s");
         limits.backlog.store(1_000_000, Ordering::Relaxed);
         assert_eq!(limits.enter(1, None).unwrap_err().retry_after, Some(60), "never more than clients wait");
+        drop(live);
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::error::ApiError;
 use crate::stream::Window;
+use crate::top::{Likely, Tops};
 use cofill::trace::{Commit, Header};
 use cofill::{Canvas, Step, TokenId};
 use cofill_engine::Generation;
@@ -30,6 +31,8 @@ pub(crate) struct Accepted {
     pub warnings: Vec<String>,
     /// What of the canvas is the answer.
     pub window: Window,
+    /// Alternatives, if they are wanted.
+    pub tops: Option<Arc<Tops>>,
 }
 
 impl Accepted {
@@ -59,6 +62,8 @@ pub(crate) struct Frame {
     pub nfe: usize,
     /// Masks left.
     pub masked: usize,
+    /// The likeliest tokens of every candidate, if they are wanted.
+    pub top: Vec<(usize, Vec<Likely>)>,
 }
 
 /// What is new since the last look.
@@ -111,11 +116,12 @@ impl Outbox {
     }
 
     /// A step was made.
-    pub(crate) fn step(&self, step: &Step, canvas: &Canvas, nfe: usize) {
+    pub(crate) fn step(&self, step: &Step, canvas: &Canvas, nfe: usize, tops: Option<&Tops>) {
         let mut state = self.state();
         state.news.canvas = Some(canvas.tokens().to_vec());
         if self.wants_frames {
-            let frame = Frame { step: step.clone(), nfe, masked: canvas.n_masked() };
+            let top = tops.map(Tops::latest).unwrap_or_default();
+            let frame = Frame { step: step.clone(), nfe, masked: canvas.n_masked(), top };
             push(&mut state.news.frames, frame);
         }
         drop(state);
@@ -223,7 +229,7 @@ fn merge(first: &mut Frame, then: Frame) {
     let appended = first.step.appended + then.step.appended;
     first.step =
         Step { commits, pieces, remasked: masked, forwards, companion, appended, n_masked: before, ..then.step };
-    (first.nfe, first.masked) = (then.nfe, then.masked);
+    (first.nfe, first.masked, first.top) = (then.nfe, then.masked, then.top);
 }
 
 #[cfg(test)]
@@ -256,7 +262,7 @@ mod tests {
         for at in 0..200 {
             let step = step(at, &[(1 + at, 5)], &[]);
             step.apply(&mut canvas).unwrap();
-            outbox.step(&step, &canvas, at + 1);
+            outbox.step(&step, &canvas, at + 1, None);
         }
         let news = std::mem::take(&mut outbox.state().news);
         assert_eq!(news.frames.len(), MOST_FRAMES);
@@ -268,9 +274,10 @@ mod tests {
 
     #[test]
     fn merged_frames_keep_only_the_last_word_on_a_position() {
-        let mut first = Frame { step: step(0, &[(3, 7), (4, 8)], &[]), nfe: 1, masked: 0 };
-        merge(&mut first, Frame { step: step(1, &[(5, 1)], &[3, 4]), nfe: 2, masked: 2 });
-        merge(&mut first, Frame { step: step(2, &[(3, 6)], &[]), nfe: 3, masked: 1 });
+        let frame = |step: Step, masked| Frame { step, nfe: 1, masked, top: Vec::new() };
+        let mut first = frame(step(0, &[(3, 7), (4, 8)], &[]), 0);
+        merge(&mut first, frame(step(1, &[(5, 1)], &[3, 4]), 2));
+        merge(&mut first, frame(step(2, &[(3, 6)], &[]), 1));
         let kept: Vec<(usize, TokenId)> = first.step.commits.iter().map(|c| (c.position, c.token)).collect();
         assert_eq!((kept, first.step.remasked), (vec![(5, 1), (3, 6)], vec![4]));
     }

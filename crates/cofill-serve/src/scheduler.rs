@@ -9,13 +9,14 @@ use crate::limits::{Limits, Permit};
 use crate::metrics::{Metrics, Round};
 use crate::outbox::{Accepted, Ended, Outbox};
 use crate::stream::Window;
+use crate::top::Tops;
 use cofill_engine::{Engine, Filling, Generation, Prepared, Reader};
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How much is under way at once.
@@ -37,10 +38,13 @@ pub(crate) struct Policy {
 enum Command {
     Submit(Box<Submit>),
     /// Something short that needs an engine.
-    Call(Box<dyn FnOnce(&mut [Engine]) + Send>),
+    Call(Call),
     /// End everything now, with this error.
     Abort(ApiError),
 }
+
+/// What is called between two rounds.
+type Call = Box<dyn FnOnce(&mut [Engine]) + Send>;
 
 /// A decode that is asked for.
 pub(crate) struct Submit {
@@ -136,6 +140,7 @@ struct Waiting {
     received: Instant,
     timeout: Option<Duration>,
     ends_early: bool,
+    tops: Option<Arc<Tops>>,
 }
 
 /// A decode that takes part in rounds.
@@ -146,6 +151,7 @@ struct Live {
     received: Instant,
     deadline: Option<Instant>,
     ends_early: bool,
+    tops: Option<Arc<Tops>>,
     queued: f64,
     settled: bool,
     length: usize,
@@ -247,8 +253,14 @@ impl Thread {
                 header.model.clone_from(&lane.name);
                 let warnings = std::mem::take(&mut prepared.warnings);
                 let start = prepared.start.clone();
-                outbox.accept(Ok(Accepted { start, header: Arc::new(header), warnings, window: window.clone() }));
-                let Job { model, timeout, ends_early, .. } = job;
+                outbox.accept(Ok(Accepted {
+                    start,
+                    header: Arc::new(header),
+                    warnings,
+                    window: window.clone(),
+                    tops: job.tops.clone(),
+                }));
+                let Job { model, timeout, ends_early, tops, .. } = job;
                 self.queue.push_back(Waiting {
                     prepared,
                     model,
@@ -258,6 +270,7 @@ impl Thread {
                     received,
                     timeout,
                     ends_early,
+                    tops,
                 });
             }
         }
@@ -314,7 +327,7 @@ impl Thread {
                 return;
             }
             let Some(next) = self.queue.pop_front() else { return };
-            let Waiting { prepared, model, window, outbox, permit, received, timeout, ends_early } = next;
+            let Waiting { prepared, model, window, outbox, permit, received, timeout, ends_early, tops } = next;
             let lane = &mut self.lanes[model];
             let masks = prepared.start.n_masked();
             let queued = received.elapsed().as_secs_f64();
@@ -327,6 +340,7 @@ impl Thread {
                 received,
                 deadline: timeout.map(|timeout| received + timeout),
                 ends_early,
+                tops,
                 queued,
                 settled: false,
                 length,
@@ -386,7 +400,7 @@ impl Thread {
             round.committed += event.step.commits.len();
             round.deferred += usize::from(event.step.deferred.is_some());
             round.forced += usize::from(event.step.forced);
-            it.outbox.step(event.step, event.canvas, event.nfe);
+            it.outbox.step(event.step, event.canvas, event.nfe, it.tops.as_deref());
             let tokens = event.canvas.tokens();
             if !it.settled && it.window.free.first().is_some_and(|&first| tokens.get(first) != Some(&it.window.mask_id))
             {

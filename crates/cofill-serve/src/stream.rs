@@ -101,6 +101,16 @@ impl Window {
         !self.stops.is_empty() && self.settled(reader, tokens).cut != Cut::None
     }
 
+    /// Whether masks stand among what was taken, or before the end that ended it: then it is not all that there was to be.
+    pub(crate) fn is_open(&self, tokens: &[TokenId], taken: &Taken) -> bool {
+        let last = taken.positions.last().copied().unwrap_or(0);
+        let read = self.positions(tokens).take_while(|&at| match taken.cut {
+            Cut::Stop(_) => at <= last,
+            _ => !self.ends.contains(&tokens[at]),
+        });
+        read.into_iter().any(|at| tokens[at] == self.mask_id)
+    }
+
     /// The window as it stands, a shade for every mask.
     pub(crate) fn draft(&self, reader: &Reader, tokens: &[TokenId]) -> String {
         let (mut text, mut run) = (String::new(), Vec::new());
@@ -203,7 +213,7 @@ pub(crate) fn canvas(start: &Canvas, header: &Header) -> Value {
 }
 
 /// `cofill` of a frame: the fields of the trace's step, the text of every commit beside it.
-pub(crate) fn frame(frame: &Frame) -> Value {
+pub(crate) fn frame(frame: &Frame, reader: &Reader, top: u32) -> Value {
     let step = &frame.step;
     let commit = |(at, commit): (usize, &cofill::trace::Commit)| {
         json!({
@@ -216,7 +226,7 @@ pub(crate) fn frame(frame: &Frame) -> Value {
             "utility": commit.utility,
         })
     };
-    json!({
+    let mut it = json!({
         "step": step.step,
         "nfe": frame.nfe,
         "masked": frame.masked,
@@ -226,7 +236,21 @@ pub(crate) fn frame(frame: &Frame) -> Value {
         "forced": step.forced,
         "appended": step.appended,
         "collapsed": step.collapsed,
-    })
+    });
+    if top > 0 {
+        it["top"] = tops(frame, reader, top);
+    }
+    it
+}
+
+/// `top` of a frame: the likeliest tokens of every candidate.
+pub(crate) fn tops(frame: &Frame, reader: &Reader, most: u32) -> Value {
+    let token = |&(token, p): &(TokenId, f32)| json!({"token": token, "piece": reader.piece(token), "p": p});
+    let candidate = |(position, likely): &(usize, Vec<(TokenId, f32)>)| {
+        let tokens: Vec<Value> = likely.iter().take(most as usize).map(token).collect();
+        json!({"position": position, "tokens": tokens})
+    };
+    frame.top.iter().map(candidate).collect()
 }
 
 #[cfg(test)]
@@ -261,6 +285,8 @@ mod tests {
         assert!(!window.is_settled(&reader, &[0, m, 3, m]));
         assert!(window.is_settled(&reader, &[0, 1, 3, m]), "an end in the settled prefix");
         assert_eq!(window.read(&reader, &[0, 1, 3, 2]).cut, Cut::End);
+        let is_open = |tokens: &[TokenId]| window.is_open(tokens, &window.read(&reader, tokens));
+        assert!(is_open(&[0, m, 3, 2]) && is_open(&[0, 1, m, 2]) && !is_open(&[0, 1, 3, m]) && !is_open(&[0, 1, 2, 0]));
         assert_eq!(window.draft(&reader, &[0, m, 1, m]), format!("{}{SHADE}{}{SHADE}", words[0], words[1]));
     }
 

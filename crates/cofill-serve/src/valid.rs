@@ -3,6 +3,7 @@
 use crate::error::ApiError;
 use crate::job::{Ask, Job};
 use crate::stream::Mode;
+use crate::top::Tops;
 use crate::wire::openai::{Chat, ChatMessage, Cofill, Common, Content, OneOrMany, Prompt, Text};
 use cofill::{SamplerSpec, TokenId};
 use cofill_engine::{Input, Length, RunOptions, Schema};
@@ -34,6 +35,9 @@ const MOST_CHOICES: u32 = 16;
 /// The most texts that end an answer.
 const MOST_STOPS: usize = 16;
 
+/// The most alternatives of a token.
+pub(crate) const MOST_TOP: u32 = 20;
+
 /// The most prompts of one request.
 const MOST_PROMPTS: usize = 64;
 
@@ -54,6 +58,8 @@ pub(crate) struct Order {
     pub include_usage: bool,
     /// Whether log-probabilities are wanted, and how many alternatives.
     pub logprobs: Option<u32>,
+    /// How many alternatives of every candidate are wanted in frames.
+    pub top: u32,
     /// Whether the whole trace is part of the answer.
     pub trace: bool,
     /// Whether ids are part of the answer.
@@ -68,6 +74,10 @@ pub(crate) struct Order {
 
 /// A body as a type; what is wrong is said with its path.
 pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
+    // A list would be read as the fields of a struct in their order.
+    if !body.trim_ascii_start().starts_with(b"{") {
+        return Err(ApiError::invalid("unsupported_value", "the body cannot be read: it must be a JSON object"));
+    }
     let mut json = serde_json::Deserializer::from_slice(body);
     let parsed = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let path = error.path().to_string();
@@ -111,7 +121,7 @@ impl Rules {
         let messages = self::messages("messages", messages)?;
         let ask = if prefill { Ask::Prefill(messages) } else { Ask::Input(Input::Messages(messages)) };
         let logprobs = match (chat.logprobs.unwrap_or(false), chat.top_logprobs) {
-            (true, top) => Some(at_most("top_logprobs", top.unwrap_or(0), 20)?),
+            (true, top) => Some(at_most("top_logprobs", top.unwrap_or(0), MOST_TOP)?),
             (false, Some(top)) if top > 0 => {
                 return Err(ApiError::field("top_logprobs", "`top_logprobs` needs `logprobs: true`; set it"));
             }
@@ -119,7 +129,7 @@ impl Rules {
         };
         check_tools(common.tool_choice.as_ref())?;
         let mut order = self.order(common, vec![ask])?;
-        order.logprobs = logprobs;
+        order.show_logprobs(logprobs);
         order.finish()
     }
 
@@ -138,7 +148,7 @@ impl Rules {
             return Err(ApiError::field("echo", "`echo` needs prompts that are texts; give texts, or leave it out"));
         }
         let mut order = self.order(common, asks)?;
-        order.logprobs = text.logprobs.map(|top| at_most("logprobs", top, 20)).transpose()?;
+        order.show_logprobs(text.logprobs.map(|top| at_most("logprobs", top, MOST_TOP)).transpose()?);
         order.echo = if echo { texts } else { Vec::new() };
         order.finish()
     }
@@ -178,13 +188,14 @@ impl Rules {
                     timeout: cofill.timeout_ms.map(Duration::from_millis),
                     ends_early: true,
                     frames: stream && mode == Mode::Delta,
+                    tops: None,
                 });
             }
         }
-        if cofill.top.is_some_and(|top| top > 0) {
-            warnings.push("cofill.top is ignored".into());
-        }
+        let top = at_most("cofill.top", cofill.top.unwrap_or(0), MOST_TOP)?;
+        jobs.iter_mut().filter(|_| top > 0).for_each(|job| job.tops = Some(Tops::new(top)));
         Ok(Order {
+            top,
             model,
             jobs,
             repeat: (n / decodes) as usize,
@@ -253,6 +264,13 @@ impl Rules {
 }
 
 impl Order {
+    /// Log-probabilities are wanted, with so many alternatives.
+    fn show_logprobs(&mut self, logprobs: Option<u32>) {
+        self.logprobs = logprobs;
+        let most = logprobs.unwrap_or(0).max(self.top);
+        self.jobs.iter_mut().filter(|_| most > 0).for_each(|job| job.tops = Some(Tops::new(most)));
+    }
+
     /// Refuses warnings where they are errors.
     pub(crate) fn finish(self) -> Result<Order, ApiError> {
         match self.warnings.first() {

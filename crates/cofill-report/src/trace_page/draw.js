@@ -43,9 +43,9 @@ class Tip {
 const FOLD = 160; // a longer prompt is folded, but for the line of the first mask
 
 class Sheet {
-  // `pick` is called with a position that was clicked; `marks` gives more classes for a position. A page that has neither only shows.
-  constructor(stage, tip, { pick, marks } = {}) {
-    Object.assign(this, { stage, tip, pick, marks, frame: 0, cells: [], reasons: [] });
+  // `pick` is called with a position that was clicked; `marks` gives more classes for a position, `more` more to say of it in a frame. A page that has none only shows.
+  constructor(stage, tip, { pick, marks, more } = {}) {
+    Object.assign(this, { stage, tip, pick, marks, more, frame: 0, cells: [], reasons: [] });
     this.canvas = element("div", { class: "canvas" });
     this.layer = element("svg", { class: "arcs", "aria-hidden": "true" });
     stage.append(this.canvas, this.layer);
@@ -160,7 +160,7 @@ class Sheet {
 
   about(position) {
     const why = this.replay.deferred(this.frame)?.position === position ? this.replay.reason(this.frame) : [];
-    return [...this.replay.about(position, this.frame), ...why];
+    return [...this.replay.about(position, this.frame), ...why, ...(this.more?.(position, this.frame) ?? [])];
   }
 
   tell(event) {

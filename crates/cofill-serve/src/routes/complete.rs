@@ -129,15 +129,15 @@ impl Reply {
         let echo = self.echo(index);
         let text = format!("{echo}{}", choice.text);
         let finish = choice.finish_reason;
-        let wanted = self.order.logprobs.is_some();
+        let (wanted, most) = (self.order.logprobs.is_some(), self.order.logprobs.unwrap_or(0));
         let message = json!({"role": "assistant", "content": text, "refusal": null});
         let mut it = match self.shape {
             Shape::Chat => {
-                let logprobs = wanted.then(|| choice.chat_logprobs(reader));
+                let logprobs = wanted.then(|| choice.chat_logprobs(reader, most));
                 json!({"index": index, "message": message, "logprobs": logprobs, "finish_reason": finish})
             }
             Shape::Text | Shape::Fim => {
-                let logprobs = wanted.then(|| choice.text_logprobs(reader));
+                let logprobs = wanted.then(|| choice.text_logprobs(reader, most));
                 json!({"index": index, "text": text, "logprobs": logprobs, "finish_reason": finish})
             }
         };
@@ -157,7 +157,7 @@ impl Reply {
     }
 
     /// A chunk with one choice.
-    fn chunk(&self, choice: Value) -> Value {
+    fn chunk(&self, choice: &Value) -> Value {
         let object = if self.shape == Shape::Chat { "chat.completion.chunk" } else { "text_completion" };
         let mut it = self.envelope(object);
         it.insert("choices".into(), json!([choice]));
@@ -231,7 +231,7 @@ impl Reply {
             if self.shape == Shape::Fim {
                 first["delta"] = json!({"role": "assistant", "content": self.echo(index)});
             }
-            let mut chunk = self.chunk(first);
+            let mut chunk = self.chunk(&first);
             if mode == Mode::Delta {
                 chunk["cofill"] = json!({"canvas": stream::canvas(&accepted.start, &accepted.header)});
             }
@@ -248,8 +248,8 @@ impl Reply {
             };
             for frame in &news.frames {
                 for index in indices.clone() {
-                    let mut chunk = self.chunk(self.part(index, "", None));
-                    chunk["cofill"] = stream::frame(frame);
+                    let mut chunk = self.chunk(&self.part(index, "", None));
+                    chunk["cofill"] = stream::frame(frame, &model.reader, self.order.top);
                     events.data(&chunk).await.map_err(gone)?;
                 }
             }
@@ -265,7 +265,7 @@ impl Reply {
                     for index in indices.clone() {
                         let echo = if mode == Mode::Draft { self.echo(index) } else { "" };
                         let part = self.part(index, &format!("{echo}{text}"), None);
-                        events.data(&self.chunk(part)).await.map_err(gone)?;
+                        events.data(&self.chunk(&part)).await.map_err(gone)?;
                     }
                 }
             }
@@ -276,19 +276,19 @@ impl Reply {
             if let Some(rest) = &rest {
                 let echo = if mode == Mode::Draft { self.echo(index) } else { "" };
                 let part = self.part(index, &format!("{echo}{rest}"), None);
-                events.data(&self.chunk(part)).await.map_err(gone)?;
+                events.data(&self.chunk(&part)).await.map_err(gone)?;
             }
             let mut last = self.part(index, "", Some(choice.finish_reason));
-            if self.order.logprobs.is_some() {
+            if let Some(most) = self.order.logprobs {
                 last["logprobs"] = match self.shape {
-                    Shape::Chat => choice.chat_logprobs(&model.reader),
-                    Shape::Text | Shape::Fim => choice.text_logprobs(&model.reader),
+                    Shape::Chat => choice.chat_logprobs(&model.reader, most),
+                    Shape::Text | Shape::Fim => choice.text_logprobs(&model.reader, most),
                 };
             }
             if self.order.token_ids {
                 last["token_ids"] = json!(choice.tokens);
             }
-            let mut chunk = self.chunk(last);
+            let mut chunk = self.chunk(&last);
             let one = std::slice::from_ref(&choice);
             chunk["cofill"] = answer::cofill(one, &self.sampler(), self.order.seed, self.order.trace);
             events.data(&chunk).await.map_err(gone)?;

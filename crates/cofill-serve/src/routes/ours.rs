@@ -8,7 +8,8 @@ use crate::job::{Ask, Job};
 use crate::outbox::{Accepted, Listener};
 use crate::sse::{self, Events, Gone};
 use crate::stream;
-use crate::valid::{messages, parse, sampler, set_length, stops};
+use crate::top::Tops;
+use crate::valid::{MOST_TOP, messages, parse, sampler, set_length, stops};
 use crate::wire::ours::{Decode, Probe, Select};
 use axum::Extension;
 use axum::extract::{Request, State};
@@ -72,6 +73,11 @@ fn job(app: &App, given: Decode) -> Result<Job, ApiError> {
         Some(text) => sampler("sampler", text)?,
         None => app.rules.sampler.clone(),
     };
+    let top = given.top.unwrap_or(0);
+    if top > MOST_TOP {
+        return Err(ApiError::field("top", format!("`top` must be 0 to {MOST_TOP}, but is {top}")));
+    }
+    let tops = (top > 0).then(|| Tops::new(top));
     Ok(Job {
         model,
         ask: Ask::Input(input),
@@ -82,6 +88,7 @@ fn job(app: &App, given: Decode) -> Result<Job, ApiError> {
         timeout: None,
         ends_early: false,
         frames: given.stream,
+        tops,
     })
 }
 
@@ -141,7 +148,10 @@ impl Reply {
                 () = events.gone() => return Err(Gone),
             };
             for frame in &news.frames {
-                let step = json!({"step": frame.step, "nfe": frame.nfe, "masked": frame.masked});
+                let mut step = json!({"step": frame.step, "nfe": frame.nfe, "masked": frame.masked});
+                if accepted.tops.is_some() {
+                    step["top"] = stream::tops(frame, &self.app.models[self.model].reader, MOST_TOP);
+                }
                 events.data(&self.chunk(&step, None)).await?;
             }
             match news.end {

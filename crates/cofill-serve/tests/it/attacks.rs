@@ -23,7 +23,13 @@ fn request(headers: &[(&str, &str)]) -> Request<Body> {
 #[tokio::test]
 async fn keys_open_and_nothing_else_does() {
     let server = guarded();
-    for wrong in [vec![], vec![("authorization", "Bearer gamma")], vec![("authorization", "Bearer ")], vec![("authorization", "alpha")], vec![("x-api-key", "alphabeta")]] {
+    for wrong in [
+        vec![],
+        vec![("authorization", "Bearer gamma")],
+        vec![("authorization", "Bearer ")],
+        vec![("authorization", "alpha")],
+        vec![("x-api-key", "alphabeta")],
+    ] {
         let headers: Vec<_> = [("host", "localhost")].into_iter().chain(wrong).collect();
         let refused = server.ask(request(&headers)).await;
         refused.refused(401, "invalid_api_key", &["key"]);
@@ -75,7 +81,9 @@ async fn only_json_is_read() {
         let answer = server.ask(request.body(Body::from(body)).unwrap()).await;
         answer.refused(400, "unsupported_value", &[]);
     }
-    for deep in ["[".repeat(100_000), "{\"messages\":".repeat(50_000), format!("{{\"metadata\":{}", "[".repeat(100_000))] {
+    for deep in
+        ["[".repeat(100_000), "{\"messages\":".repeat(50_000), format!("{{\"metadata\":{}", "[".repeat(100_000))]
+    {
         let request = Request::post("/v1/chat/completions").header("host", "localhost");
         let request = request.header("content-type", "application/json");
         let begun = Instant::now();
@@ -106,7 +114,16 @@ async fn prompts_of_a_million_tokens_cost_nothing() {
 #[tokio::test]
 async fn paths_lead_nowhere_else() {
     let server = Server::new();
-    for path in ["/assets/../Cargo.toml", "/assets/%2e%2e/%2e%2e/etc/passwd", "/assets//etc/passwd", "/assets/page.js/..", "/v1/../health", "/%00", "/nowhere", "/v1/models/../../x"] {
+    for path in [
+        "/assets/../Cargo.toml",
+        "/assets/%2e%2e/%2e%2e/etc/passwd",
+        "/assets//etc/passwd",
+        "/assets/page.js/..",
+        "/v1/../health",
+        "/%00",
+        "/nowhere",
+        "/v1/models/../../x",
+    ] {
         let answer = server.get(path).await;
         assert_eq!(answer.status.as_u16(), 404, "{path}: {}", answer.text);
         assert_eq!(answer.json()["error"]["type"], "not_found_error");

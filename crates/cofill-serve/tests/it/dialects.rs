@@ -18,9 +18,19 @@ async fn models_health_and_metrics_are_told() {
         "cofill_requests_total{route=\"/v1/chat/completions\",code=\"200\"} 1",
         "cofill_requests_running{model=\"tiny-llada\"} 0",
         "cofill_forwards_total{model=\"tiny-llada\"} ",
-        "cofill_steps_total{", "cofill_positions_total{", "cofill_committed_total{", "cofill_deferred_total{", "cofill_forced_total{",
-        "cofill_prompt_tokens_total{", "cofill_completion_tokens_total{", "cofill_queue_seconds_count{", "cofill_request_seconds_count{",
-        "cofill_first_settled_seconds_count{", "cofill_forward_seconds_count{", "cofill_batch_sequences_count{", "cofill_round_age_seconds 0",
+        "cofill_steps_total{",
+        "cofill_positions_total{",
+        "cofill_committed_total{",
+        "cofill_deferred_total{",
+        "cofill_forced_total{",
+        "cofill_prompt_tokens_total{",
+        "cofill_completion_tokens_total{",
+        "cofill_queue_seconds_count{",
+        "cofill_request_seconds_count{",
+        "cofill_first_settled_seconds_count{",
+        "cofill_forward_seconds_count{",
+        "cofill_batch_sequences_count{",
+        "cofill_round_age_seconds 0",
     ] {
         assert!(metrics.text.contains(name), "no {name} in {}", metrics.text);
     }
@@ -60,19 +70,32 @@ async fn llama_cpp_clients_find_what_they_ask() {
     assert!(it["content"].as_str().unwrap().ends_with("#### 27"), "{it}");
     assert_eq!((&it["stop"], &it["stop_type"]), (&json!(true), &json!("eos")));
     let word = server.post("/completion", &json!({"prompt": GUS, "stop": ["\n"]})).await.fine();
-    assert_eq!((&word["content"], &word["stop_type"], &word["stopping_word"]), (&json!("10*2=20"), &json!("word"), &json!("\n")));
+    assert_eq!(
+        (&word["content"], &word["stop_type"], &word["stopping_word"]),
+        (&json!("10*2=20"), &json!("word"), &json!("\n"))
+    );
     let warm = json!({"input_prefix": "a", "input_suffix": "b", "n_predict": 0, "samplers": [], "cache_prompt": true, "t_max_prompt_ms": 500});
     assert_eq!(server.post("/infill", &warm).await.fine()["content"], "");
     let before = server.get("/metrics").await.text;
-    let fill = with(warm, json!({"n_predict": 2, "prompt": "10*", "input_extra": [{"filename": "x", "text": "y"}],
-        "response_fields": ["content", "timings/predicted_n"]}));
+    let fill = with(
+        warm,
+        json!({"n_predict": 2, "prompt": "10*", "input_extra": [{"filename": "x", "text": "y"}],
+        "response_fields": ["content", "timings/predicted_n"]}),
+    );
     let it = server.post("/infill", &fill).await.fine();
     assert_eq!(it.as_object().unwrap().keys().collect::<Vec<_>>(), ["content", "predicted_n"]);
     assert_ne!(before, server.get("/metrics").await.text);
     let stream = server.post("/completion", &json!({"prompt": GUS, "stream": true})).await;
-    let chunks: Vec<Value> = stream.text.split("\n\n").filter_map(|event| serde_json::from_str(event.strip_prefix("data: ")?).ok()).collect();
+    let chunks: Vec<Value> = stream
+        .text
+        .split("\n\n")
+        .filter_map(|event| serde_json::from_str(event.strip_prefix("data: ")?).ok())
+        .collect();
     let text: String = chunks.iter().map(|chunk| chunk["content"].as_str().unwrap()).collect();
-    assert!(text.ends_with("#### 27") && chunks.last().unwrap()["stop"] == true && chunks[0]["stop"] == false, "{text}");
+    assert!(
+        text.ends_with("#### 27") && chunks.last().unwrap()["stop"] == true && chunks[0]["stop"] == false,
+        "{text}"
+    );
 }
 
 #[tokio::test]
@@ -95,7 +118,10 @@ async fn a_decode_has_its_whole_trace_at_once_and_step_by_step() {
     let server = Server::new();
     let body = json!({"prompt": GUS, "sampler": "topk:2+ad"});
     let it = server.post("/v1/cofill/decode", &body).await.fine();
-    assert_eq!((&it["object"], &it["finish"], &it["judged"]["right"]), (&json!("cofill.decode"), &json!("complete"), &json!(true)));
+    assert_eq!(
+        (&it["object"], &it["finish"], &it["judged"]["right"]),
+        (&json!("cofill.decode"), &json!("complete"), &json!(true))
+    );
     assert_eq!(it["tokens"].as_array().unwrap().len(), it["pieces"].as_array().unwrap().len());
     // The lines are those of a trace file.
     let lines: String = it["trace"].as_array().unwrap().iter().map(|line| format!("{line}\n")).collect();
@@ -157,11 +183,14 @@ async fn edits_fill_their_region_and_say_that_they_are_experimental() {
 async fn the_page_is_served_with_its_files() {
     let server = Server::new();
     let page = server.get("/").await;
-    assert!(page.text.contains("assets/page.js") && page.headers["content-type"].to_str().unwrap().starts_with("text/html"));
+    assert!(
+        page.text.contains("assets/page.js") && page.headers["content-type"].to_str().unwrap().starts_with("text/html")
+    );
     assert!(page.headers["content-security-policy"].to_str().unwrap().starts_with("default-src 'self'"));
     assert_eq!(page.headers["x-content-type-options"], "nosniff");
     // Every file that the page or one of its scripts names is there.
-    let mut waiting: Vec<String> = page.text.split("assets/").skip(1).filter_map(|rest| Some(rest.split('"').next()?.to_owned())).collect();
+    let mut waiting: Vec<String> =
+        page.text.split("assets/").skip(1).filter_map(|rest| Some(rest.split('"').next()?.to_owned())).collect();
     let mut seen: Vec<String> = Vec::new();
     while let Some(name) = waiting.pop() {
         let file = server.get(&format!("/assets/{name}")).await;

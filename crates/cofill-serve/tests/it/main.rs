@@ -1,5 +1,7 @@
 //! The server as its clients see it: by calls without a socket where that is enough, over the loopback where it is not.
 
+#![allow(clippy::unwrap_used)]
+
 /// What is refused at the door, and how quickly.
 mod attacks;
 /// Chats and texts: fields, answers, errors.

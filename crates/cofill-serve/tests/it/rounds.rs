@@ -57,7 +57,8 @@ impl Sampler for Panics {
 
 fn slow(steps: &Arc<AtomicUsize>) -> cofill_serve::Config {
     let steps = steps.clone();
-    let entry = Entry::new("slow", "for tests", move |_, _| Ok(Policy::Commits(Box::new(Slow(steps.clone()))))).version(1);
+    let entry =
+        Entry::new("slow", "for tests", move |_, _| Ok(Policy::Commits(Box::new(Slow(steps.clone()))))).version(1);
     let mut config = config();
     config.sampler = Registry::default().with(entry).unwrap().parse("slow").unwrap();
     config
@@ -82,8 +83,7 @@ async fn a_forward_that_fails_ends_only_who_cannot_be_computed() {
     let server = Server::new();
     let bad = json!({"model": "tiny-dream", "tokens": [null, null, 5]});
     let good = chat(json!({"model": "tiny-dream"}));
-    let (bad, good) =
-        tokio::join!(server.post("/v1/cofill/decode", &bad), server.post("/v1/chat/completions", &good));
+    let (bad, good) = tokio::join!(server.post("/v1/cofill/decode", &bad), server.post("/v1/chat/completions", &good));
     bad.refused(500, "decode_failed", &[]);
     good.fine();
 }
@@ -142,16 +142,19 @@ fn who_waits_too_long_is_told_and_who_takes_too_long_gets_what_is_settled() {
     let steps = Arc::new(AtomicUsize::new(0));
     let mut config = slow(&steps);
     config.max_live = 1;
-    config.queue_timeout = Duration::from_millis(200);
+    config.queue_timeout = Duration::from_millis(700);
     let server = Listening::new(config, &["tiny-llada"]);
-    let running = server.send("/v1/chat/completions", &chat(json!({"max_tokens": 200})));
+    let running = server.send("/v1/chat/completions", &chat(json!({"max_tokens": 150, "ignore_eos": true})));
     eventually("it runs", || steps.load(Ordering::Relaxed) > 0);
     let waited = all(server.send("/v1/chat/completions", &chat(json!({}))));
     assert!(waited.starts_with("HTTP/1.1 503") && waited.contains("queue_timeout"), "{waited}");
     assert!(waited.contains("retry-after: "));
     drop(running);
     eventually("room again", || server.metric("cofill_requests_running") == 0.0);
-    let late = all(server.send("/v1/chat/completions", &chat(json!({"max_tokens": 150, "cofill": {"timeout_ms": 150}}))));
+    let late = all(server.send(
+        "/v1/chat/completions",
+        &chat(json!({"max_tokens": 150, "ignore_eos": true, "cofill": {"timeout_ms": 150}})),
+    ));
     assert!(late.contains("\"finish\":\"capped\"") && late.contains("\"finish_reason\":\"length\""), "{late}");
 }
 

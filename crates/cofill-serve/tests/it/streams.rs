@@ -3,8 +3,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 /// Samplers of every kind: with and without attention, looking ahead, taking back.
-const SAMPLERS: [&str; 9] =
-    ["topk:2+ad", "topk:1", "fast:1", "eb:3+ad:40", "klass", "dapd", "punt", "dus", "p2"];
+const SAMPLERS: [&str; 9] = ["topk:2+ad", "topk:1", "fast:1", "eb:3+ad:40", "klass", "dapd", "punt", "dus", "p2:12"];
 
 fn contents(chunks: &[Value]) -> Vec<&str> {
     chunks.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str()).collect()

@@ -7,7 +7,6 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
 use std::time::Duration;
 use tower::ServiceExt;
 
@@ -24,7 +23,6 @@ pub(crate) fn engines(names: &[&str]) -> Vec<(String, Engine)> {
 /// A server without a socket.
 #[derive(Clone)]
 pub(crate) struct Server {
-    pub(crate) app: Arc<App>,
     routes: Router,
 }
 
@@ -62,8 +60,7 @@ impl Answer {
     #[track_caller]
     pub(crate) fn chunks(&self) -> Vec<Value> {
         assert_eq!(self.headers["content-type"], "text/event-stream", "{}", self.text);
-        let mut data: Vec<&str> =
-            self.text.split("\n\n").filter_map(|event| event.strip_prefix("data: ")).collect();
+        let mut data: Vec<&str> = self.text.split("\n\n").filter_map(|event| event.strip_prefix("data: ")).collect();
         assert_eq!(data.pop(), Some("[DONE]"), "{}", self.text);
         data.into_iter().map(|chunk| serde_json::from_str(chunk).unwrap()).collect()
     }
@@ -76,7 +73,7 @@ impl Server {
 
     pub(crate) fn with(config: Config, models: &[&str]) -> Server {
         let app = App::new(config, engines(models)).unwrap();
-        Server { routes: router(&app), app }
+        Server { routes: router(&app) }
     }
 
     pub(crate) async fn ask(&self, request: Request<Body>) -> Answer {
@@ -113,8 +110,7 @@ pub(crate) fn with(mut object: Value, fields: Value) -> Value {
 
 /// A server on the loopback, in a runtime of its own.
 pub(crate) struct Listening {
-    pub(crate) address: SocketAddr,
-    pub(crate) app: Arc<App>,
+    address: SocketAddr,
     stop: tokio::sync::mpsc::Sender<()>,
     done: std::sync::mpsc::Receiver<()>,
 }
@@ -130,14 +126,17 @@ impl Listening {
             runtime.block_on(async {
                 let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
                 let app = App::new(config, engines).unwrap();
-                told.send((listener.local_addr().unwrap(), app.clone())).unwrap();
-                cofill_serve::serve(app, listener, async || drop(stopped.recv().await)).await;
+                told.send(listener.local_addr().unwrap()).unwrap();
+                cofill_serve::serve(app, listener, async || {
+                    let _ = stopped.recv().await;
+                })
+                .await;
             });
             runtime.shutdown_background();
             let _ = end.send(());
         });
-        let (address, app) = tell.recv_timeout(Duration::from_secs(20)).unwrap();
-        Listening { address, app, stop, done }
+        let address = tell.recv_timeout(Duration::from_secs(20)).unwrap();
+        Listening { address, stop, done }
     }
 
     pub(crate) fn connect(&self) -> TcpStream {

@@ -26,11 +26,14 @@ struct Seen {
     next: usize, // the first of its tokens that tiles have not brought yet
 }
 
-/// e^(l − max) and (l − max) e^(l − max) of a tile.
-#[derive(Default)]
+/// e^(l − max) and (l − max) e^(l − max) of a few tokens, side by side.
 pub(crate) struct Exponentials {
-    pub(crate) e: Vec<f64>,
-    pub(crate) weighted: Vec<f64>,
+    pub(crate) both: [[f64; 2]; Exponentials::MOST],
+}
+
+impl Exponentials {
+    /// As many as stay in a core's nearest memory while classes pick theirs.
+    pub(crate) const MOST: usize = 2048;
 }
 
 impl<'a> ByClass<'a> {
@@ -80,11 +83,11 @@ impl<'a> ByClass<'a> {
             while tokens.get(next).is_some_and(|&token| token < first) {
                 next += 1; // the mask, which comes between tiles
             }
-            let (mut sum, mut weighted) = ([0.0; LANES], [0.0; LANES]);
+            let mut sums = [[0.0; 2]; LANES];
             let mut see = |lane: usize, token: TokenId| {
                 let at = (token - first) as usize;
-                sum[lane] += tile.e[at];
-                weighted[lane] += tile.weighted[at];
+                let both = tile.both[at];
+                sums[lane] = [sums[lane][0] + both[0], sums[lane][1] + both[1]];
                 let logit = f64::from(logits[at]);
                 if logit > seen.key {
                     (seen.token, seen.key, seen.logit) = (token, logit, logit);
@@ -101,8 +104,8 @@ impl<'a> ByClass<'a> {
                 next += 1;
             }
             seen.next = next;
-            seen.sum += sum.iter().sum::<f64>();
-            seen.weighted += weighted.iter().sum::<f64>();
+            seen.sum += sums.iter().map(|both| both[0]).sum::<f64>();
+            seen.weighted += sums.iter().map(|both| both[1]).sum::<f64>();
         }
     }
 

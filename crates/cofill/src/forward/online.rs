@@ -85,19 +85,43 @@ impl Online {
     ) {
         let at = (mask_id as usize).wrapping_sub(first as usize).min(logits.len());
         let (before, rest) = logits.split_at(at);
-        self.see_tokens(first, before, classes.as_deref_mut());
+        self.see_part(first, before, classes.as_deref_mut());
         if let Some((&mask, after)) = rest.split_first() {
             self.see(mask_id, f64::NEG_INFINITY, f64::from(mask));
             classes.as_deref_mut().into_iter().for_each(|classes| classes.see_alone(f64::from(mask)));
-            self.see_tokens(mask_id + 1, after, classes);
+            self.see_part(mask_id + 1, after, classes);
+        }
+    }
+
+    fn see_part(&mut self, first: TokenId, logits: &[f32], classes: Option<&mut ByClass<'_>>) {
+        let Some(classes) = classes else { return self.see_tokens(first, logits) };
+        for (i, few) in logits.chunks(Exponentials::MOST).enumerate() {
+            self.see_with_classes(first + (i * Exponentials::MOST) as TokenId, few, classes);
         }
     }
 
     /// [`see`](Self::see) for many tokens at once, each its own key.
-    fn see_tokens(&mut self, first: TokenId, logits: &[f32], classes: Option<&mut ByClass<'_>>) {
+    fn see_tokens(&mut self, first: TokenId, logits: &[f32]) {
+        if let Some(top) = self.raise(first, logits) {
+            let max = self.max;
+            self.count(first, logits, top, |range| sums(&logits[range], max));
+        }
+    }
+
+    /// The same with the classes of tokens, from exponentials that are made once.
+    fn see_with_classes(&mut self, first: TokenId, logits: &[f32], classes: &mut ByClass<'_>) {
+        if let Some(top) = self.raise(first, logits) {
+            let tile = Exponentials::of(logits, self.max);
+            let sum = self.count(first, logits, top, |range| tile.sums(range));
+            classes.see_tokens(first, logits, self.max, &tile, sum);
+        }
+    }
+
+    /// Looks for the largest of these logits, which sums will be relative to if it is the largest so far. `None` where nothing is possible.
+    fn raise(&mut self, first: TokenId, logits: &[f32]) -> Option<f64> {
         let (top, next) = top_two(logits);
         if top == f32::NEG_INFINITY {
-            return;
+            return None;
         }
         if let Some(logit) = self.target.and_then(|target| logits.get(target.checked_sub(first)? as usize)) {
             self.target_logit = f64::from(*logit);
@@ -109,31 +133,27 @@ impl Online {
         } else {
             self.second = self.second.max(top);
         }
-        let tile = classes.is_some().then(|| Exponentials::of(logits, self.max));
-        let sums = |range: Range<usize>| match &tile {
-            None => sums(&logits[range], self.max),
-            Some(tile) => tile.sums(range),
-        };
-        let others = |chosen: usize| -> (f64, f64) {
-            let (a, b) = (sums(0..chosen), sums((chosen + 1).min(logits.len())..logits.len()));
-            (a.0 + b.0, a.1 + b.1)
-        };
-        if let (Some(classes), Some(tile)) = (classes, &tile) {
-            classes.see_tokens(first, logits, self.max, tile, others(logits.len()).0);
-        }
+        Some(top)
+    }
+
+    /// Adds these logits up, the largest of which is `top`. Returns Σ e^(l − max) of them.
+    fn count(&mut self, first: TokenId, logits: &[f32], top: f64, sums: impl Fn(Range<usize>) -> (f64, f64)) -> f64 {
         if self.chosen.is_none_or(|(_, best)| top > best) {
             // Summed around the chosen one, so that 1 − c does not come from a difference.
             let chosen = logits.iter().position(|&l| f64::from(l) == top).unwrap_or_default();
-            let ((sum, weighted), e) = (others(chosen), (top - self.max).exp());
+            let (left, right) = (sums(0..chosen), sums((chosen + 1).min(logits.len())..logits.len()));
+            let (sum, weighted, e) = (left.0 + right.0, left.1 + right.1, (top - self.max).exp());
             self.choose(first + chosen as TokenId, top, top);
             self.rest += sum;
             self.sum += sum + e;
             self.weighted += weighted + (top - self.max) * e;
+            sum + e
         } else {
-            let (sum, weighted) = others(logits.len());
+            let (sum, weighted) = sums(0..logits.len());
             self.rest += sum;
             self.sum += sum;
             self.weighted += weighted;
+            sum
         }
     }
 
@@ -212,29 +232,28 @@ fn sums(logits: &[f32], max: f64) -> (f64, f64) {
 }
 
 impl Exponentials {
-    /// Of a tile whose largest logit is `max` at most.
+    /// Of at most [`Exponentials::MOST`] logits, the largest of which is `max` at most.
     fn of(logits: &[f32], max: f64) -> Exponentials {
-        let mut tile = Exponentials { e: vec![0.0; logits.len()], weighted: vec![0.0; logits.len()] };
-        for ((&l, e), weighted) in logits.iter().zip(&mut tile.e).zip(&mut tile.weighted) {
+        let mut tile = Exponentials { both: [[0.0; 2]; Exponentials::MOST] };
+        for (&l, both) in logits.iter().zip(&mut tile.both) {
             let d = f64::from(l) - max;
             let d = if d < LOWEST { LOWEST } else { d };
-            *e = exp(d);
-            *weighted = d * *e;
+            let e = exp(d);
+            *both = [e, d * e];
         }
         tile
     }
 
     /// Σ e^(l − max) and Σ (l − max) e^(l − max) of some of them.
     fn sums(&self, range: Range<usize>) -> (f64, f64) {
-        let sum = |all: &[f64]| {
-            let (chunks, tail) = all.as_chunks::<LANES>();
-            let mut lanes = [0.0; LANES];
-            for chunk in chunks {
-                (0..LANES).for_each(|i| lanes[i] += chunk[i]);
+        let (chunks, tail) = self.both[range].as_chunks::<LANES>();
+        let mut lanes = [[0.0; 2]; LANES];
+        for chunk in chunks {
+            for i in 0..LANES {
+                lanes[i] = [lanes[i][0] + chunk[i][0], lanes[i][1] + chunk[i][1]];
             }
-            lanes.iter().chain(tail).sum::<f64>()
-        };
-        (sum(&self.e[range.clone()]), sum(&self.weighted[range]))
+        }
+        lanes.iter().chain(tail).fold((0.0, 0.0), |(sum, weighted), both| (sum + both[0], weighted + both[1]))
     }
 }
 

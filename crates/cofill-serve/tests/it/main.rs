@@ -1,6 +1,6 @@
 //! The server as its clients see it: by calls without a socket where that is enough, over the loopback where it is not.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
 
 /// What is refused at the door, and how quickly.
 mod attacks;

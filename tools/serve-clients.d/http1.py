@@ -5,6 +5,7 @@ Everything is checked strictly, because half an event or half a body is just wha
 
 import asyncio
 import json
+import socket
 import time
 from dataclasses import dataclass, field
 
@@ -119,27 +120,17 @@ class Exchange:
         except (OSError, asyncio.TimeoutError):
             pass
 
-    async def send(self, enough=lambda: False):
-        """Sends in pieces, until there is `enough`: writing to somebody who has hung up would throw the answer away."""
+    async def send(self):
         try:
-            for at in range(0, len(self.data), 1 << 16):
-                self.writer.write(self.data[at:at + (1 << 16)])
-                await self.writer.drain()
-                if len(self.data) > 1 << 16:
-                    await asyncio.sleep(0)
-                if enough():
-                    break
+            self.writer.write(self.data)
+            await self.writer.drain()
         except OSError:
             pass  # it may have answered before it read everything
 
     async def begin(self):
-        """Sends, and reads the head of the answer, which may come before all is sent."""
-        answered = asyncio.create_task(read_head(self.reader))
-        try:
-            await self.send(answered.done)
-            self.status, self.headers = await answered
-        finally:
-            answered.cancel()
+        """Sends, and reads the head of the answer."""
+        await self.send()
+        self.status, self.headers = await read_head(self.reader)
         return self
 
     async def whole(self, pause=None):
@@ -153,12 +144,44 @@ class Exchange:
         return answer
 
 
+def blocking(port, data, timeout):
+    """All bytes of an answer, by a socket that keeps reading when it cannot write any more."""
+    got = b""
+    with socket.create_connection(("127.0.0.1", port), timeout) as plug:
+        try:
+            plug.sendall(data)
+        except OSError:
+            pass  # it has answered before it read everything
+        try:
+            while part := plug.recv(1 << 16):
+                got += part
+        except OSError:
+            pass
+    return got
+
+
+async def ask_large(port, data, timeout):
+    """As `ask`, for bodies that may be refused before they are sent: asyncio would lose the answer with the connection."""
+    began = time.monotonic()
+    reader = asyncio.StreamReader()
+    reader.feed_data(await asyncio.to_thread(blocking, port, data, timeout))
+    reader.feed_eof()
+    status, headers = await read_head(reader)
+    answer = Answer(status, headers, b"".join([part async for part in parts(reader, headers)]))
+    answer.seconds = time.monotonic() - began
+    return answer
+
+
 async def ask(port, method, path, body=None, headers=(), key=None, timeout=120.0, pause=None):
     """One request, one answer. `body` is bytes or something for JSON."""
     if body is not None and not isinstance(body, bytes):
         body = json.dumps(body).encode()
+    data = head(method, path, port, headers, body, key) + (body or b"")
+    if len(data) > 1 << 17:
+        return await asyncio.wait_for(ask_large(port, data, timeout), timeout)
+
     async def go():
-        async with Exchange(port, head(method, path, port, headers, body, key) + (body or b"")) as exchange:
+        async with Exchange(port, data) as exchange:
             return await exchange.whole(pause)
     return await asyncio.wait_for(go(), timeout)
 

@@ -78,7 +78,9 @@ pub(crate) fn run(args: &Args) -> Done {
         let decode = Decode::builder(canvas.clone(), args.sampler.build()?).constraint(constraint).begin()?;
         Ok(step_of(&mut model, decode)?.0)
     };
-    (once(false)?, once(true)?); // warm
+    // Warm.
+    once(false)?;
+    once(true)?;
     for i in 0..args.pairs {
         let first = once(i % 2 == 0)?;
         let second = once(i % 2 != 0)?;

@@ -61,7 +61,7 @@ fn written(engine: &Engine, generation: &Generation) -> String {
     let ends = engine.ends();
     let is_end = |token: &TokenId| [ends.of_text, ends.of_turn].contains(&Some(*token));
     let tokens: Vec<TokenId> = generation.start.masked().map(|position| generation.canvas.tokens()[position]).collect();
-    let end = tokens.iter().position(|token| is_end(token)).unwrap_or(tokens.len());
+    let end = tokens.iter().position(&is_end).unwrap_or(tokens.len());
     assert!(tokens[end..].iter().all(is_end), "nothing follows an end: {tokens:?}");
     engine.text(&tokens[..end], Specials::Hidden).unwrap()
 }

@@ -199,3 +199,20 @@ fn a_failing_model_fails_the_round_and_the_decodes_can_go_on_with_another() {
     let done = drain(&mut pool, &mut Phrases::default());
     assert_eq!(done[&ticket], Setup::masks(5).must_run("topk:2"));
 }
+
+#[test]
+fn a_round_of_some_moves_nobody_else() {
+    let setup = Setup::masks(8);
+    let mut pool = Pool::new();
+    let [moves, waits] = [0, 1].map(|_| pool.add(setup.decode("topk:2+ad").unwrap()));
+    let mut model = Phrases::default();
+    for n in 1..=3 {
+        let events = pool.round_of(&[moves], &mut model).unwrap();
+        assert_eq!(events.iter().map(|event| event.ticket).collect::<Vec<_>>(), [moves]);
+        assert_eq!((pool.get(moves).unwrap().nfe(), pool.get(waits).unwrap().nfe()), (n, 0));
+    }
+    assert!(pool.round_of(&[], &mut model).unwrap().is_empty());
+    let done = drain(&mut pool, &mut model);
+    assert_eq!(done[&moves].tokens, done[&waits].tokens, "whoever waited becomes the same");
+    assert_eq!(done[&waits], setup.must_run("topk:2+ad"));
+}

@@ -84,7 +84,8 @@ async def learn(case, port, key):
 def compare(case, texts, finish, usage):
     """Raises when an answer is not the one that was got alone."""
     if texts != case.texts:
-        raise Broken(f"another text for {json.dumps(case.body)}: {texts!r}, alone {case.texts!r}")
+        what = "a draft left standing" if "░" in "".join(texts) else "another text"
+        raise Broken(f"{what} for {json.dumps(case.body)}: {texts!r}, alone {case.texts!r}")
     if finish != case.finish:
         raise Broken(f"another finish for {json.dumps(case.body)}: {finish!r}, alone {case.finish!r}")
     if usage is not None and usage != case.usage:

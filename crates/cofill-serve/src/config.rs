@@ -33,6 +33,8 @@ pub struct Config {
     pub body_limit: usize,
     /// How long headers, and then a body, may take to arrive.
     pub read_timeout: Duration,
+    /// How long a client may take nothing of what is written to it.
+    pub write_timeout: Duration,
     /// The most connections at once.
     pub max_connections: usize,
     /// Pages of these origins may ask.
@@ -70,6 +72,7 @@ impl Config {
             drain: Duration::from_secs(30),
             body_limit: 2 * 1024 * 1024,
             read_timeout: Duration::from_secs(10),
+            write_timeout: Duration::from_secs(60),
             max_connections: 1024,
             cors_origins: Vec::new(),
             any_model: false,

@@ -24,7 +24,13 @@ pub(crate) struct ApiError {
 
 impl ApiError {
     fn new(status: StatusCode, kind: &'static str, code: Option<&'static str>, message: impl Into<String>) -> ApiError {
-        ApiError { status, kind, code, param: None, message: message.into(), retry_after: None }
+        let mut message = message.into();
+        // What was given is repeated in a message, and may be as long as a body.
+        if let Some((end, _)) = message.char_indices().nth(MOST_CHARACTERS) {
+            message.truncate(end);
+            message.push('…');
+        }
+        ApiError { status, kind, code, param: None, message, retry_after: None }
     }
 
     /// A field that cannot be as it is.
@@ -126,6 +132,8 @@ impl ApiError {
     }
 }
 
+/// Of a message.
+const MOST_CHARACTERS: usize = 1000;
 const INVALID: &str = "invalid_request_error";
 const NOT_FOUND: &str = "not_found_error";
 

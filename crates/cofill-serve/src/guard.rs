@@ -85,8 +85,12 @@ fn check_host(app: &App, request: &Request) -> Result<(), ApiError> {
     if !app.config.listen.ip().is_loopback() {
         return Ok(());
     }
-    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
-    let host = host.or_else(|| request.uri().host());
+    if request.headers().get_all(header::HOST).iter().count() > 1 {
+        return Err(ApiError::invalid("unsupported_value", "`host` is given more than once; send it once"));
+    }
+    // Where the request line names a host (the absolute form), that counts and not the header (RFC 9112, 3.2.2).
+    let named = request.uri().authority().map(axum::http::uri::Authority::as_str);
+    let host = named.or_else(|| request.headers().get(header::HOST).and_then(|host| host.to_str().ok()));
     match host {
         Some(host) if is_loopback(host) => Ok(()),
         Some(host) => {
@@ -116,7 +120,10 @@ fn check_origin(app: &App, request: &Request) -> Result<(), ApiError> {
 
 fn is_loopback(host: &str) -> bool {
     let name = match host.strip_prefix('[') {
-        Some(v6) => v6.split(']').next().unwrap_or_default(),
+        Some(v6) => match v6.split_once(']') {
+            Some((name, port)) if port.is_empty() || port.starts_with(':') => name,
+            _ => return false,
+        },
         None => host.rsplit_once(':').map_or(host, |(name, _)| name),
     };
     name.eq_ignore_ascii_case("localhost") || name.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())

@@ -6,15 +6,21 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use serde_json::json;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio_io_timeout::TimeoutStream;
 
 /// The most bytes and lines of a request's head.
 const HEAD_BYTES: usize = 64 * 1024;
 const HEAD_LINES: usize = 100;
+
+/// The most connections at once that are told that the server shuts down.
+const LATECOMERS: usize = 64;
 
 /// Serves until `stop` says so, once to drain and twice to end now.
 pub async fn serve(app: Arc<App>, listener: TcpListener, mut stop: impl AsyncFnMut()) {
@@ -38,28 +44,46 @@ pub async fn serve(app: Arc<App>, listener: TcpListener, mut stop: impl AsyncFnM
             app.metrics.rejected("connections");
             continue; // closed at once
         };
-        let _ = socket.set_nodelay(true); // events are small and should not wait for company
         let service = TowerToHyperService::new(routes.clone());
-        let connection = graceful.watch(http.serve_connection(TokioIo::new(socket), service));
+        let connection = graceful.watch(http.serve_connection(patient(socket, &app), service));
         tokio::spawn(async move {
             let _ = connection.await; // a client that breaks off is no error of ours
             drop(seat);
         });
     }
-    drop(listener);
-    drain(&app, graceful, stop).await;
+    drain(&app, graceful, &listener, stop).await;
 }
 
-/// Takes nothing new, lets what is under way end, and ends what does not.
-async fn drain(app: &App, graceful: GracefulShutdown, mut stop: impl AsyncFnMut()) {
+/// A socket on which a write that makes no progress for some time is an error: whoever asks and never reads holds nothing for ever.
+fn patient(socket: TcpStream, app: &App) -> TokioIo<Pin<Box<TimeoutStream<TcpStream>>>> {
+    let _ = socket.set_nodelay(true); // events are small and should not wait for company
+    let mut socket = TimeoutStream::new(socket);
+    socket.set_write_timeout(Some(app.config.write_timeout));
+    TokioIo::new(Box::pin(socket))
+}
+
+/// Takes nothing new, lets what is under way end, and ends what does not. Whoever comes meanwhile is told so, once a connection.
+async fn drain(app: &Arc<App>, graceful: GracefulShutdown, listener: &TcpListener, mut stop: impl AsyncFnMut()) {
     app.limits.draining.store(true, Ordering::Relaxed);
     let begun = Instant::now();
     app.log.line("info", "draining", &[("under_way", json!(app.limits.inside()))]);
     let mut closed = std::pin::pin!(graceful.shutdown());
-    let in_time = tokio::select! {
-        () = &mut closed => true,
-        () = tokio::time::sleep(app.config.drain) => false,
-        () = stop() => false,
+    let mut end = std::pin::pin!(tokio::time::sleep(app.config.drain));
+    let mut latecomers = JoinSet::new();
+    let in_time = loop {
+        tokio::select! {
+            () = &mut closed => break true,
+            () = &mut end => break false,
+            () = stop() => break false,
+            Ok((socket, _)) = listener.accept(), if latecomers.len() < LATECOMERS => {
+                let mut http = hyper::server::conn::http1::Builder::new();
+                http.timer(TokioTimer::new()).header_read_timeout(app.config.read_timeout).keep_alive(false);
+                http.max_buf_size(HEAD_BYTES).max_headers(HEAD_LINES);
+                let connection = http.serve_connection(patient(socket, app), TowerToHyperService::new(router(app)));
+                latecomers.spawn(async move { drop(connection.await) });
+            }
+            Some(_) = latecomers.join_next() => {}
+        }
     };
     if !in_time {
         let error = ApiError::unavailable("draining", "the server was shut down before this was done; ask again", 5);

@@ -167,9 +167,10 @@ impl Reply {
         it.into()
     }
 
-    /// The choice of a chunk: text that is new, and how it ended, if it did.
-    fn part(&self, index: usize, text: &str, finish: Option<&str>) -> Value {
-        let delta = if text.is_empty() { json!({}) } else { json!({"content": text}) };
+    /// The choice of a chunk: text, if it has any to tell, and how it ended, if it did. A draft's last text may be the empty one.
+    fn part(&self, index: usize, text: Option<&str>, finish: Option<&str>) -> Value {
+        let delta = text.map_or_else(|| json!({}), |text| json!({"content": text}));
+        let text = text.unwrap_or_default();
         match self.shape {
             Shape::Chat => json!({"index": index, "delta": delta, "logprobs": null, "finish_reason": finish}),
             Shape::Text => json!({"index": index, "text": text, "logprobs": null, "finish_reason": finish}),
@@ -226,7 +227,7 @@ impl Reply {
                     let delta = json!({"role": "assistant", "content": ""});
                     json!({"index": index, "delta": delta, "logprobs": null, "finish_reason": null})
                 }
-                Shape::Text | Shape::Fim => self.part(index, self.echo(index), None),
+                Shape::Text | Shape::Fim => self.part(index, Some(self.echo(index)), None),
             };
             if self.shape == Shape::Fim {
                 first["delta"] = json!({"role": "assistant", "content": self.echo(index)});
@@ -248,7 +249,7 @@ impl Reply {
             };
             for frame in &news.frames {
                 for index in indices.clone() {
-                    let mut chunk = self.chunk(&self.part(index, "", None));
+                    let mut chunk = self.chunk(&self.part(index, None, None));
                     chunk["cofill"] = stream::frame(frame, &model.reader, self.order.top);
                     events.data(&chunk).await.map_err(gone)?;
                 }
@@ -264,7 +265,7 @@ impl Reply {
                     let Some(text) = text else { continue };
                     for index in indices.clone() {
                         let echo = if mode == Mode::Draft { self.echo(index) } else { "" };
-                        let part = self.part(index, &format!("{echo}{text}"), None);
+                        let part = self.part(index, Some(&format!("{echo}{text}")), None);
                         events.data(&self.chunk(&part)).await.map_err(gone)?;
                     }
                 }
@@ -275,10 +276,10 @@ impl Reply {
         for index in indices {
             if let Some(rest) = &rest {
                 let echo = if mode == Mode::Draft { self.echo(index) } else { "" };
-                let part = self.part(index, &format!("{echo}{rest}"), None);
+                let part = self.part(index, Some(&format!("{echo}{rest}")), None);
                 events.data(&self.chunk(&part)).await.map_err(gone)?;
             }
-            let mut last = self.part(index, "", Some(choice.finish_reason));
+            let mut last = self.part(index, None, Some(choice.finish_reason));
             if let Some(most) = self.order.logprobs {
                 last["logprobs"] = match self.shape {
                     Shape::Chat => choice.chat_logprobs(&model.reader, most),

@@ -3,6 +3,7 @@
 use crate::app::{App, Model, now};
 use crate::error::ApiError;
 use crate::guard::json_response;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{OriginalUri, Path, RawQuery, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -19,7 +20,12 @@ pub(crate) async fn models(State(app): State<Arc<App>>) -> Response {
 }
 
 /// `GET /v1/models/{id}`
-pub(crate) async fn model(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Response, ApiError> {
+pub(crate) async fn model(
+    State(app): State<Arc<App>>,
+    id: Result<Path<String>, PathRejection>,
+) -> Result<Response, ApiError> {
+    // Bytes that are no text name no model.
+    let id = id.map_or_else(|_| String::from("?"), |Path(id)| id);
     let found = app.models.iter().find(|model| model.name == id);
     let model = found.ok_or_else(|| ApiError::no_model(&id, &app.rules.models))?;
     Ok(json_response(&described(model)))

@@ -173,19 +173,26 @@ impl Reply {
                 }
                 Some(Ok(ended)) => {
                     let choice = Choice::read(reader, accepted, ended);
-                    let rest = append.finish(&choice.text).unwrap_or_default();
-                    return events.data(&self.last(&choice, &rest)).await;
+                    if let Some(rest) = append.finish(&choice.text) {
+                        events.data(&part(&rest)).await?;
+                    }
+                    return events.data(&self.last(&choice, "")).await;
                 }
                 None => {
                     let Some(canvas) = news.canvas else { continue };
                     let settled = accepted.window.settled(reader, &canvas);
                     if let Some(text) = append.settle(&settled, &accepted.window.stops) {
-                        events.data(&json!({"index": 0, "content": text, "tokens": [], "stop": false})).await?;
+                        events.data(&part(&text)).await?;
                     }
                 }
             }
         }
     }
+}
+
+/// Text that is new.
+fn part(text: &str) -> Value {
+    json!({"index": 0, "content": text, "tokens": [], "stop": false})
 }
 
 /// Only the fields that are wanted; `a/b` is the field `b` of `a`, under its own name.

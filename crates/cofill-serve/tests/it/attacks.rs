@@ -174,3 +174,49 @@ fn headers_without_end_and_clients_without_haste_are_cut_off() {
         server.raw(b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").starts_with("HTTP/1.1 200")
     });
 }
+
+#[test]
+fn hosts_are_read_as_the_protocol_says() {
+    let server = Listening::new(config(), &["tiny-llada"]);
+    let get = |line: &str, hosts: &[&str]| {
+        let hosts: String = hosts.iter().map(|host| format!("host: {host}\r\n")).collect();
+        server.raw(format!("GET {line} HTTP/1.1\r\n{hosts}connection: close\r\n\r\n").as_bytes())
+    };
+    for fine in ["127.0.0.1", "localhost:99", "[::1]", "[::1]:8080"] {
+        assert!(get("/v1/models", &[fine]).starts_with("HTTP/1.1 200"), "{fine}");
+    }
+    for foreign in ["evil.example", "[::1].evil", "127.0.0.1.evil", "[::1"] {
+        let said = get("/v1/models", &[foreign]);
+        assert!(said.starts_with("HTTP/1.1 403") || said.starts_with("HTTP/1.1 400"), "{foreign}: {said}");
+    }
+    assert!(get("/v1/models", &["127.0.0.1", "evil.example"]).starts_with("HTTP/1.1 400"));
+    assert!(get("http://evil.example/v1/models", &["127.0.0.1"]).starts_with("HTTP/1.1 403"));
+    assert!(get("http://localhost/v1/models", &["localhost"]).starts_with("HTTP/1.1 200"));
+}
+
+#[tokio::test]
+async fn errors_stay_short_and_are_objects() {
+    let server = Server::new();
+    let answer = server.chat(json!({"cofill": {"sampler": "x".repeat(1_000_000)}})).await;
+    assert_eq!(answer.status.as_u16(), 400);
+    assert!(answer.text.len() < 5_000, "{} bytes", answer.text.len());
+    let answer = server.get("/v1/models/%ff%fe").await;
+    assert_eq!((answer.status.as_u16(), &answer.json()["error"]["code"]), (404, &json!("model_not_found")));
+}
+
+#[test]
+fn who_never_reads_holds_no_connection() {
+    let mut config = config();
+    config.write_timeout = Duration::from_millis(300);
+    config.max_connections = 1;
+    let server = Listening::new(config, &["tiny-llada"]);
+    let mut deaf = server.connect();
+    deaf.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
+    let ask = "GET /assets/draw.js HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(200);
+    // Tens of megabytes of answers that fit no buffer.
+    let _ = (0..20).all(|_| deaf.write_all(ask.as_bytes()).is_ok());
+    crate::support::eventually("room again", || {
+        server.raw(b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").starts_with("HTTP/1.1 200")
+    });
+    drop(deaf);
+}

@@ -172,6 +172,22 @@ fn the_signal_to_end_lets_what_is_under_way_end() {
 }
 
 #[test]
+fn who_comes_while_it_ends_is_told_so() {
+    let steps = Arc::new(AtomicUsize::new(0));
+    let server = Listening::new(slow(&steps), &["tiny-llada"]);
+    let running = server.send("/v1/chat/completions", &chat(json!({"stream": true, "max_tokens": 100})));
+    eventually("it runs", || steps.load(Ordering::Relaxed) > 0);
+    server.stop();
+    eventually("it drains", || {
+        server.raw(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n").starts_with("HTTP/1.1 503")
+    });
+    let late = all(server.send("/v1/chat/completions", &chat(json!({}))));
+    assert!(late.starts_with("HTTP/1.1 503") && late.contains("\"code\":\"draining\""), "{late}");
+    assert!(all(running).contains("[DONE]"));
+    server.wait();
+}
+
+#[test]
 fn what_does_not_end_in_time_is_told_so() {
     let steps = Arc::new(AtomicUsize::new(0));
     let mut config = slow(&steps);

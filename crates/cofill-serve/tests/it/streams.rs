@@ -46,6 +46,15 @@ async fn characters_of_several_bytes_arrive_whole() {
 }
 
 #[tokio::test]
+async fn a_draft_that_comes_to_nothing_is_taken_back() {
+    // The answer begins with a 1, so that nothing of it is left.
+    let drafts = stream(&Server::new(), json!({"cofill": {"stream": "draft"}, "stop": "1"})).await.chunks();
+    let texts = contents(&drafts);
+    assert!(texts[..texts.len() - 1].iter().any(|text| text.contains('░')), "{texts:?}");
+    assert_eq!(*texts.last().unwrap(), "");
+}
+
+#[tokio::test]
 async fn drafts_are_whole_texts_with_shades() {
     let drafts = stream(&Server::new(), json!({"cofill": {"stream": "draft"}})).await.chunks();
     let texts = contents(&drafts);

@@ -237,7 +237,7 @@ impl<'a> Compiler<'a> {
             "boolean" => Some(Expr::Alt(vec![Expr::text("true"), Expr::text("false")])),
             "string" => Some(quotes(keywords::string(node, path, &self.work)?)),
             "integer" => keywords::integer(node, path, &self.work)?,
-            "number" => keywords::decimal(node, path)?,
+            "number" => keywords::decimal(node, path, &self.work)?,
             "array" => self.array(node, path)?,
             _ => self.object(node, path)?,
         })

@@ -34,7 +34,7 @@ pub(crate) fn string(node: &Node, path: &str, work: &Work) -> Result<Expr> {
 pub(crate) fn integer(node: &Node, path: &str, work: &Work) -> Result<Option<Expr>> {
     let limits = limits(node, path, true)?;
     let whole =
-        if limits == Limits::default() { Some(Expr::Dfa(fragment(INTEGER)?)) } else { number::integers(limits) };
+        if limits == Limits::default() { Some(Expr::Dfa(fragment(INTEGER)?)) } else { number::integers(limits, work)? };
     let Some(divisor) = node.get("multipleOf") else { return Ok(whole) };
     let divisor = match divisor {
         Node::Number(n) => n.as_f64().filter(|n| (1.0..=1000.0).contains(n) && n.fract() == 0.0),
@@ -46,12 +46,12 @@ pub(crate) fn integer(node: &Node, path: &str, work: &Work) -> Result<Option<Exp
 }
 
 /// Numbers. `None` if there are none.
-pub(crate) fn decimal(node: &Node, path: &str) -> Result<Option<Expr>> {
+pub(crate) fn decimal(node: &Node, path: &str, work: &Work) -> Result<Option<Expr>> {
     if node.get("multipleOf").is_some() {
         return Err(unsupported("multipleOf of a number that is no integer", path));
     }
     let limits = limits(node, path, false)?;
-    if limits == Limits::default() { Ok(Some(Expr::Dfa(fragment(NUMBER)?))) } else { number::decimals(limits) }
+    if limits == Limits::default() { Ok(Some(Expr::Dfa(fragment(NUMBER)?))) } else { number::decimals(limits, work) }
 }
 
 /// The limits of a number. Of whole numbers, limits with a fraction are rounded inwards.

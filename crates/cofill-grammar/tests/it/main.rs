@@ -11,6 +11,9 @@ mod errors;
 // Languages of texts: expressions, choices.
 mod languages;
 
+// Limits of numbers: every short text, the ends of wide limits, how many states they cost.
+mod numbers;
+
 // JSON Schema: the corpus, what is refused and how, schemas that would explode.
 mod schemas;
 

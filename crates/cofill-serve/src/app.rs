@@ -87,6 +87,8 @@ pub struct App {
     pub(crate) metrics: Arc<Metrics>,
     /// Lines.
     pub(crate) log: Log,
+    /// When it was started, in seconds since 1970: what its models give as their creation.
+    pub(crate) started: u64,
     boot: u64,
     next: AtomicU64,
 }
@@ -115,7 +117,18 @@ impl App {
         let scheduler = Scheduler::start(engines, policy, limits.clone(), metrics.clone())?;
         let log = Log { json: config.json_log, requests: config.json_log };
         let boot = RandomState::new().hash_one(0);
-        Ok(Arc::new(App { config, rules, models, scheduler, limits, metrics, log, boot, next: AtomicU64::new(0) }))
+        Ok(Arc::new(App {
+            config,
+            rules,
+            models,
+            scheduler,
+            limits,
+            metrics,
+            log,
+            started: now(),
+            boot,
+            next: AtomicU64::new(0),
+        }))
     }
 
     /// A name that nobody else has.

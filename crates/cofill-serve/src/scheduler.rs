@@ -140,6 +140,7 @@ struct Waiting {
     received: Instant,
     timeout: Option<Duration>,
     ends_early: bool,
+    forbids: bool, // tokens that may not be proposed were named
     tops: Option<Arc<Tops>>,
 }
 
@@ -151,6 +152,7 @@ struct Live {
     received: Instant,
     deadline: Option<Instant>,
     ends_early: bool,
+    forbids: bool, // tokens that may not be proposed were named
     tops: Option<Arc<Tops>>,
     queued: f64,
     settled: bool,
@@ -171,6 +173,9 @@ impl Live {
     }
 }
 
+/// A decode that is over, and what came of it.
+type Done = (Live, cofill_engine::Result<Generation>);
+
 struct Thread {
     inbox: Receiver<Command>,
     engines: Vec<Engine>,
@@ -187,10 +192,10 @@ impl Thread {
         while self.take_commands() {
             self.drop_gone();
             self.admit();
-            for model in 0..self.lanes.len() {
-                self.round(model);
-            }
+            let done: Vec<Done> = (0..self.lanes.len()).flat_map(|model| self.round(model)).collect();
+            // Before anybody hears of an end, so that whoever asks afterwards finds it counted.
             self.publish();
+            done.into_iter().for_each(|(live, end)| tell(&live, end, false));
         }
     }
 
@@ -260,6 +265,7 @@ impl Thread {
                     window: window.clone(),
                     tops: job.tops.clone(),
                 }));
+                let forbids = !job.options.suppress.is_empty();
                 let Job { model, timeout, ends_early, tops, .. } = job;
                 self.queue.push_back(Waiting {
                     prepared,
@@ -270,6 +276,7 @@ impl Thread {
                     received,
                     timeout,
                     ends_early,
+                    forbids,
                     tops,
                 });
             }
@@ -327,7 +334,8 @@ impl Thread {
                 return;
             }
             let Some(next) = self.queue.pop_front() else { return };
-            let Waiting { prepared, model, window, outbox, permit, received, timeout, ends_early, tops } = next;
+            let Waiting { prepared, model, window, outbox, permit, received, timeout, ends_early, forbids, tops } =
+                next;
             let lane = &mut self.lanes[model];
             let masks = prepared.start.n_masked();
             let queued = received.elapsed().as_secs_f64();
@@ -340,6 +348,7 @@ impl Thread {
                 received,
                 deadline: timeout.map(|timeout| received + timeout),
                 ends_early,
+                forbids,
                 tops,
                 queued,
                 settled: false,
@@ -379,10 +388,10 @@ impl Thread {
         chosen
     }
 
-    /// One forward of a model, if anybody waits for one.
-    fn round(&mut self, model: usize) {
+    /// One forward of a model, if anybody waits for one. Gives those who are done.
+    fn round(&mut self, model: usize) -> Vec<Done> {
         if self.lanes[model].live.is_empty() {
-            return;
+            return Vec::new();
         }
         let chosen = self.choose(model);
         let (lane, engine) = (&mut self.lanes[model], &mut self.engines[model]);
@@ -416,13 +425,15 @@ impl Thread {
         self.metrics.round_ends(name, &round);
         let rate = round.positions as f64 / round.seconds.max(1e-6);
         self.rate = if self.rate == 0.0 { rate } else { 0.9 * self.rate + 0.1 * rate };
+        let mut done = Vec::new();
         for (index, end) in filling.take_done(engine) {
             if let Some(at) = live.iter().position(|it| it.index == index) {
                 let it = live.remove(at);
                 self.metrics.ended(name, it.received.elapsed().as_secs_f64());
-                tell(&it, end, false);
+                done.push((it, end));
             }
         }
+        done
     }
 
     /// What others may know.
@@ -442,5 +453,12 @@ impl Thread {
 /// Says what came of a decode.
 fn tell(live: &Live, end: cofill_engine::Result<Generation>, timed_out: bool) {
     let ended = |generation| Ended { generation, timed_out, queued: live.queued };
-    live.outbox.end(end.map(ended).map_err(|error| ApiError::decode_failed(error.to_string())));
+    let failed = |error: cofill_engine::Error| match error {
+        // Every token was forbidden: by the request, for a model proposes something.
+        cofill_engine::Error::Decode(cofill::Error::NothingToPropose { .. }) if live.forbids => {
+            ApiError::field("logit_bias", format!("{error}; `logit_bias` forbids too much, allow something"))
+        }
+        error => ApiError::decode_failed(error.to_string()),
+    };
+    live.outbox.end(end.map(ended).map_err(failed));
 }

@@ -1,6 +1,6 @@
 //! What is served, and how it goes.
 
-use crate::app::{App, Model, now};
+use crate::app::{App, Model};
 use crate::error::ApiError;
 use crate::guard::json_response;
 use axum::extract::rejection::PathRejection;
@@ -15,7 +15,7 @@ const HUNG_SECONDS: f64 = 120.0;
 
 /// `GET /v1/models`
 pub(crate) async fn models(State(app): State<Arc<App>>) -> Response {
-    let data: Vec<Value> = app.models.iter().map(described).collect();
+    let data: Vec<Value> = app.models.iter().map(|model| described(&app, model)).collect();
     json_response(&json!({"object": "list", "data": data}))
 }
 
@@ -28,14 +28,14 @@ pub(crate) async fn model(
     let id = id.map_or_else(|_| String::from("?"), |Path(id)| id);
     let found = app.models.iter().find(|model| model.name == id);
     let model = found.ok_or_else(|| ApiError::no_model(&id, &app.rules.models))?;
-    Ok(json_response(&described(model)))
+    Ok(json_response(&described(&app, model)))
 }
 
-fn described(model: &Model) -> Value {
+fn described(app: &App, model: &Model) -> Value {
     json!({
         "id": model.name,
         "object": "model",
-        "created": now(),
+        "created": app.started,
         "owned_by": "cofill",
         "max_model_len": model.context,
         "meta": model.meta,

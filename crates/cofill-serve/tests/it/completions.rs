@@ -203,6 +203,12 @@ async fn a_suppressed_token_is_never_written() {
 }
 
 #[tokio::test]
+async fn forbidding_everything_is_the_requests_fault() {
+    let every: serde_json::Map<String, Value> = (0..512).map(|id: u32| (id.to_string(), json!(-100))).collect();
+    Server::new().chat(json!({"logit_bias": every})).await.refused(400, "unsupported_value", &["logit_bias", "allow"]);
+}
+
+#[tokio::test]
 async fn a_begun_answer_is_continued() {
     let messages =
         json!([{"role": "user", "content": format!("{GUS}\n")}, {"role": "assistant", "content": "10*2=20\n20+1="}]);

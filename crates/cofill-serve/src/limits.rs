@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Who would wait while so many times the longest wait is computed is refused at once.
+/// Who would wait while so many times the longest wait is computed is refused at once, but never for less than this many seconds: what is
+/// left is estimated, and roughly.
 const HOPELESS: f64 = 10.0;
+const ROUGHLY: f64 = 60.0;
 
 /// What is under way, and how much of it there may be.
 #[derive(Debug)]
@@ -62,7 +64,7 @@ impl Limits {
         let drain = self.drain_seconds();
         let retry = drain.ceil() as u64;
         let full = |said: String| ApiError::busy("queue_full", said, retry);
-        if self.inside() >= self.live && drain > HOPELESS * self.queue_timeout.as_secs_f64() {
+        if self.inside() >= self.live && drain > (HOPELESS * self.queue_timeout.as_secs_f64()).max(ROUGHLY) {
             return Err(full(format!(
                 "what waits already takes about {retry} s, longer than anything may wait; come again"
             )));
@@ -141,15 +143,18 @@ mod tests {
 
     #[test]
     fn what_would_wait_too_long_is_told_when_to_come_again() {
-        let limits = Arc::new(Limits::new(1, 8, 0, Duration::from_secs(2)));
+        let limits = Arc::new(Limits::new(1, 8, 0, Duration::from_secs(7)));
         limits.rate.store(100, Ordering::Relaxed);
-        limits.backlog.store(2_100, Ordering::Relaxed);
+        limits.backlog.store(7_100, Ordering::Relaxed);
         let live = limits.enter(1, None).unwrap(); // does not wait
-        assert_eq!(limits.enter(1, None).unwrap_err().retry_after, Some(21), "21 s, more than 10 x 2");
-        limits.backlog.store(1_900, Ordering::Relaxed);
-        assert!(limits.enter(1, None).is_ok(), "19 s");
-        limits.backlog.store(1_000_000, Ordering::Relaxed);
-        assert_eq!(limits.enter(1, None).unwrap_err().retry_after, Some(60), "never more than clients wait");
+        assert_eq!(limits.enter(1, None).unwrap_err().retry_after, Some(60), "71 s, more than 10 x 7");
+        limits.backlog.store(6_900, Ordering::Relaxed);
+        assert!(limits.enter(1, None).is_ok(), "69 s");
         drop(live);
+        let short = Arc::new(Limits::new(1, 8, 0, Duration::from_secs(1)));
+        short.rate.store(100, Ordering::Relaxed);
+        let _live = short.enter(1, None).unwrap();
+        short.backlog.store(5_900, Ordering::Relaxed);
+        assert!(short.enter(1, None).is_ok(), "59 s, which is only estimated");
     }
 }

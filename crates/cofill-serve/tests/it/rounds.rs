@@ -142,7 +142,6 @@ fn who_waits_too_long_is_told_and_who_takes_too_long_gets_what_is_settled() {
     let steps = Arc::new(AtomicUsize::new(0));
     let mut config = slow(&steps);
     config.max_live = 1;
-    // Ten of these are what the other would take at the very most, on a slow machine, too: who has no hope to be served is told at once.
     config.queue_timeout = Duration::from_millis(1500);
     let server = Listening::new(config, &["tiny-llada"]);
     let running = server.send("/v1/chat/completions", &chat(json!({"max_tokens": 200, "ignore_eos": true}))); // 2 s at least

@@ -548,6 +548,7 @@ async def slow(on, until):
         except OSError:
             ended[kind] += 1
     async def reader():
-        ended["reader"] += await deaf(on, until)
+        given_up = await deaf(on, until)  # apart: `+=` would read the count before it waits
+        ended["reader"] += given_up
     await asyncio.gather(*(one("head", whole[:20], whole[20:]) for _ in range(200)), *(one("body", whole, body) for _ in range(50)), *(reader() for _ in range(10)))
     return ended

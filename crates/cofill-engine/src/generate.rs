@@ -194,10 +194,13 @@ impl Engine {
             let limit = "a number, since a text that is held to a language is of a size that is known".into();
             return Err(cofill::Error::BadSetting { what: "length", limit, given: "`auto`".into() }.into());
         }
+        // A text that is held to a language is complete wherever it ends.
+        let is_held = language.is_some();
         let constraint = language.map(|language| self.hold(&language, input, &start, options)).transpose()?;
         let (sampler, ends) = (&self.settle(sampler)?, self.ends());
         let behind = start.tokens().len() - start.tail();
         let expects_end = match input {
+            _ if is_held => false,
             Input::Tokens(_) | Input::Template(_) => false,
             Input::Nothing if question.is_none() => false,
             _ => {

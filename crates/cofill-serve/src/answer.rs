@@ -39,6 +39,7 @@ impl Choice {
             Cut::End => ("stop", "eos"),
             Cut::Stop(_) => ("stop", "stop"),
             Cut::None if capped => ("length", "capped"),
+            Cut::None if accepted.window.is_held => ("stop", "full"),
             Cut::None => ("length", "full"),
         };
         let stop = if let Cut::Stop(stop) = taken.cut { Some(stop) } else { None };

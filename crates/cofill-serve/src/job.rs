@@ -139,6 +139,7 @@ impl Job {
             mask_id: prepared.start.mask_id(),
             ends: ends.of_text.into_iter().chain(ends.of_turn).chain(self.stop_ids.iter().copied()).collect(),
             stops: self.options.stop.clone(),
+            is_held: !self.options.constraints().is_empty(),
             show_specials: self.show_specials,
             revises: self.sampler.build().is_ok_and(|policy| matches!(policy, Policy::Remasks(_))),
         }

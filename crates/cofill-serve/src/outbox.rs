@@ -11,14 +11,10 @@ use cofill::{Canvas, Step, TokenId};
 use cofill_engine::Generation;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 /// The most frames that wait for a reader.
 pub(crate) const MOST_FRAMES: usize = 64;
-
-/// A reader that takes nothing for so long while frames wait is gone.
-pub(crate) const SILENT: Duration = Duration::from_secs(60);
 
 /// What is known when a request was read and its canvas drawn.
 #[derive(Debug, Clone)]
@@ -90,13 +86,12 @@ pub(crate) struct Outbox {
 struct State {
     accepted: Option<Result<Arc<Accepted>, ApiError>>,
     news: News,
-    looked: Instant,
 }
 
 impl Outbox {
     /// For a decode that is asked for now.
     pub(crate) fn new(wants_frames: bool) -> Arc<Outbox> {
-        let state = State { accepted: None, news: News::default(), looked: Instant::now() };
+        let state = State { accepted: None, news: News::default() };
         Arc::new(Outbox {
             state: Mutex::new(state),
             changed: Notify::new(),
@@ -146,12 +141,6 @@ impl Outbox {
         self.gone.load(Ordering::Relaxed)
     }
 
-    /// Whether the client is there and reads nothing, while as much waits for it as may.
-    pub(crate) fn is_stuck(&self, now: Instant) -> bool {
-        let state = self.state();
-        state.news.frames.len() >= MOST_FRAMES && now.duration_since(state.looked) > SILENT
-    }
-
     /// Waits until the request was read, and its canvas drawn or refused.
     pub(crate) async fn accepted(&self) -> Result<Arc<Accepted>, ApiError> {
         loop {
@@ -167,7 +156,6 @@ impl Outbox {
         loop {
             {
                 let mut state = self.state();
-                state.looked = Instant::now();
                 if state.news.canvas.is_some() || !state.news.frames.is_empty() || state.news.end.is_some() {
                     return std::mem::take(&mut state.news);
                 }

@@ -307,7 +307,6 @@ impl Thread {
                 let late = it.deadline.is_some_and(|deadline| now > deadline);
                 let reason = match () {
                     () if it.outbox.is_gone() => "disconnect",
-                    () if it.outbox.is_stuck(now) => "slow_reader",
                     () if late => "timeout",
                     () => return true,
                 };

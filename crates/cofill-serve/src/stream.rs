@@ -38,6 +38,8 @@ pub(crate) struct Window {
     pub ends: Vec<TokenId>,
     /// Texts that end it.
     pub stops: Vec<String>,
+    /// It is held to a language, and so is complete when every position is filled.
+    pub is_held: bool,
     /// Special tokens are part of the text.
     pub show_specials: bool,
     /// Tokens may be taken back, so that nothing is settled before the end.
@@ -267,6 +269,7 @@ mod tests {
             mask_id: engine.mask_id(),
             ends: vec![3],
             stops: stops.iter().map(|&stop| stop.into()).collect(),
+            is_held: false,
             show_specials: false,
             revises: false,
         };

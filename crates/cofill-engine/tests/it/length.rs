@@ -288,7 +288,9 @@ fn an_answer_that_may_be_cut_off_is_told_from_one_that_fills_its_canvas() {
     assert_eq!(cut(&mut engine, prompt(), json!({"length": 64})).0, Ended::Eos);
     let other = Input::Prompt("Who are you?".into());
     assert_eq!(cut(&mut engine, other.clone(), json!({"length": 9, "logits_eos_inf": true})), (Ended::Full, false));
-    assert_eq!(cut(&mut engine, other, json!({"length": 9})), (Ended::Full, true));
+    assert_eq!(cut(&mut engine, other.clone(), json!({"length": 9})), (Ended::Full, true));
+    let held = json!({"length": 3, "regex": "[0-9]{3}"});
+    assert_eq!(cut(&mut engine, other, held), (Ended::Full, false), "what is in its language is complete");
     assert!(!cut(&mut engine, Input::Template("3+[MASK:1]=4".into()), json!({})).1);
     let mut toy = Engine::open("toy", &RunOptions::default()).unwrap();
     assert_eq!(cut(&mut toy, Input::Prompt("Alan".into()), json!({})), (Ended::Full, false), "it never ends");

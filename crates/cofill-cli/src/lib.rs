@@ -79,12 +79,16 @@ static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
 /// Runs the command with these arguments, of which the first is what it was called. `program` starts it again.
 pub fn run(program: PathBuf, args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let _ = PROGRAM.set(program); // whoever was first is right as well
+    let args: Vec<OsString> = args.into_iter().collect();
+    signals::remember(&args);
     command(Cli::parse_from(args).command)
 }
 
 /// Runs the command with the arguments of this process.
 pub fn main() -> ExitCode {
-    command(Cli::parse().command)
+    let args: Vec<OsString> = std::env::args_os().collect();
+    signals::remember(&args);
+    command(Cli::parse_from(args).command)
 }
 
 /// What starts this program again.

@@ -2,13 +2,15 @@
 
 use crate::fail::{Done, Fail, warning_line};
 use crate::output::{ForceArgs, refused};
+use crate::show::count;
+use cofill_eval::sweep::{Counts, Sweep};
 use cofill_report::output;
 use cofill_report::points::{self, Points, files, table};
 use cofill_report::report::{File, Report};
 use cofill_report::statistics::bootstrap::Bootstrap;
 use cofill_report::statistics::versus::Pairing;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Compare samplers: gains at matched NFE, tests, fronts, figures.
@@ -48,6 +50,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Done {
+    args.paths.iter().try_for_each(|path| finish_sweep(path))?;
     let mut found = files::read(&args.paths).map_err(refused_results)?;
     for path in &args.points {
         found.extend(table::read(path)?);
@@ -74,6 +77,27 @@ pub(crate) fn run(args: &Args) -> Done {
         (Some(folder), false) => writeln!(stdout, "{}", folder.join("report.html").display())?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Of a sweep that is under way, the points that are complete are used as if it had been merged, and the rest is told.
+fn finish_sweep(path: &Path) -> Done<()> {
+    let Ok(sweep) = Sweep::open(path) else { return Ok(()) }; // a file, or a folder of files
+    let Counts { points, complete, prompts, done } = sweep.counts()?;
+    let (all, dir) = (count(points, "point"), path.display());
+    if complete == 0 {
+        return Err(Fail::request(format!(
+            "`{dir}` is a sweep of which no point is complete yet: {done} of {prompts} prompts of {all} are done; `cofill sweep work {dir}` goes on"
+        )));
+    }
+    // A folder that cannot be written has what was merged before.
+    if let Err(error) = sweep.merge_news() {
+        warning_line(&format!("points that were completed lately are left out: {error}"));
+    }
+    if complete < points {
+        let missing = points - complete;
+        warning_line(&format!("{missing} of {all} not complete and left out; `cofill sweep work {dir}` goes on"));
+    }
+    Ok(())
 }
 
 /// Says which command writes what is missing.

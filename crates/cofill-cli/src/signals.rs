@@ -1,4 +1,51 @@
-//! Ending tidily when a signal ends us.
+//! Ending tidily when a signal ends us: generated programs are gone, and the user hears what was kept and how to go on.
+
+use std::ffi::OsString;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// Says what an interruption leaves, at the moment it happens.
+type LastWords = Box<dyn Fn() -> String + Send>;
+
+static LAST_WORDS: Mutex<Option<LastWords>> = Mutex::new(None);
+
+/// While this lives, an interruption is answered with its words.
+pub(crate) struct Interruptible(());
+
+impl Drop for Interruptible {
+    fn drop(&mut self) {
+        *LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+/// Has `words` said on stderr when Ctrl-C or a scheduler ends this process, as long as what this gives is kept.
+pub(crate) fn last_words(words: impl Fn() -> String + Send + 'static) -> Interruptible {
+    *LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(words));
+    Interruptible(())
+}
+
+/// What was typed after the program's name.
+static TYPED: OnceLock<Vec<String>> = OnceLock::new();
+
+/// Keeps the arguments, so that the user can be told what to type again.
+pub(crate) fn remember(args: &[OsString]) {
+    let _ = TYPED.set(args.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect());
+}
+
+/// The command that was typed, as a shell reads it, with `added` at its end and without `dropped`.
+pub(crate) fn typed(added: Option<&str>, dropped: &str) -> String {
+    let words = TYPED.get().into_iter().flatten().map(String::as_str);
+    let words = words.filter(|word| *word != dropped && Some(*word) != added).chain(added);
+    words.fold("cofill".to_owned(), |line, word| line + " " + &quoted(word))
+}
+
+/// A word as a shell takes it: in quotes where a letter of it would mean something.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,+@=%".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
 
 /// From now on, signals that would end this process do so only after its generated programs are gone, and their files.
 /// SIGKILL cannot wait; what it leaves is removed by the next sandbox that is made. Elsewhere than on Linux there is no sandbox.
@@ -21,11 +68,23 @@ fn listen() -> std::io::Result<()> {
     std::thread::spawn(move || {
         for signal in signals.forever() {
             cofill_sandbox::end_everything();
+            speak();
             // As if we had never listened: the exit status says which signal it was.
             let _ = signal_hook::low_level::emulate_default_handler(signal);
         }
     });
     Ok(())
+}
+
+/// Says the last words, once, over whatever bar is on the terminal.
+#[cfg(target_os = "linux")]
+fn speak() {
+    use std::io::Write;
+    let words = LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(words) = words {
+        let clear = if crate::show::live() { "\r\x1b[2K" } else { "" };
+        let _ = writeln!(anstream::stderr(), "{clear}{}", words()); // nobody is left to tell when stderr is gone
+    }
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -39,4 +98,17 @@ fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap_or_default();
     u64::from_str_radix(mask.trim(), 16).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_reads_the_words_that_were_typed() {
+        assert_eq!(quoted("eb:3+ad"), "eb:3+ad");
+        assert_eq!(quoted("runs/a b"), "'runs/a b'");
+        assert_eq!(quoted("it's $HOME"), r"'it'\''s $HOME'");
+        assert_eq!(quoted(""), "''");
+    }
 }

@@ -64,6 +64,9 @@ mod harness;
 // Programs that a model wrote, scored by the command: long answers, judges that break down, signals.
 mod judging;
 
+// What is kept and said when a run is broken off, and what a sweep under way can be asked.
+mod interrupted;
+
 // `cofill report`: the paper's statistics from its own numbers, and every form of a report.
 mod report;
 

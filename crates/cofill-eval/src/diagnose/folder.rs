@@ -39,9 +39,7 @@ impl Diagnosis {
 
     /// Its tables, notes and figure as one page that needs nothing else.
     pub fn html(&self) -> Result<String, plot::Error> {
-        let mut blocks = self.document.blocks.clone();
-        blocks.push(Block::Figures);
-        Ok(html::page(&blocks, &self.document.draw()?))
+        Ok(html::page(&self.document.blocks, &self.document.draw()?))
     }
 
     /// The page as a part of another one, such as a cell of a notebook.

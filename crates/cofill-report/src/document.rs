@@ -79,9 +79,9 @@ pub struct DrawnFigure {
     pub drawn: plot::Drawn,
 }
 
-/// A caption as its first sentence and the rest, which may be nothing.
-pub(crate) fn first_sentence(caption: &str) -> (&str, &str) {
-    match caption.find(". ").or(caption.find("? ")) {
+/// A caption as its first sentence, which says what is shown, and the rest, which may be nothing.
+pub fn first_sentence(caption: &str) -> (&str, &str) {
+    match [". ", "? "].iter().filter_map(|end| caption.find(end)).min() {
         Some(end) => (&caption[..=end], caption[end + 1..].trim_start()),
         None => (caption, ""),
     }
@@ -104,5 +104,18 @@ impl Document {
         let draw =
             |NamedFigure { name, figure }: &NamedFigure| Ok(DrawnFigure { name: name.clone(), drawn: figure.draw()? });
         self.figures.iter().map(draw).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::first_sentence;
+
+    #[test]
+    fn a_caption_begins_with_what_is_shown() {
+        assert_eq!(first_sentence("Why? Because. So."), ("Why?", "Because. So."));
+        assert_eq!(first_sentence("At most 2.5 forwards. Read."), ("At most 2.5 forwards.", "Read."));
+        assert_eq!(first_sentence("All"), ("All", ""));
+        assert_eq!(first_sentence("Ends. "), ("Ends.", ""));
     }
 }

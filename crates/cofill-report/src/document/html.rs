@@ -2,6 +2,7 @@
 //! fetched, whatever a name in the results asks for.
 
 use super::{Block, DrawnFigure, Table, count, first_sentence};
+use cofill_tasks::data::sha256;
 use std::collections::BTreeSet;
 
 const STYLE: &str = include_str!("page.css");
@@ -24,20 +25,42 @@ pub fn page(document: &[Block], figures: &[DrawnFigure]) -> String {
         0..=2 => ("", String::new()),
         _ => (" class=\"contents\"", contents(&sections)),
     };
-    let title = escaped(title);
+    let (title, policy) = (escaped(title), policy(None));
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body{class}>\n<header><h1>{title}</h1></header>\n{contents}<main>\n\
+         {policy}<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body{class}>\n<header><h1>{title}</h1></header>\n{contents}<main>\n\
          {body}{close}</main>\n</body>\n</html>\n"
     )
 }
 
+/// The line that lets a page fetch nothing and run nothing but its one script, if it has one: whatever a text in it asks for.
+pub fn policy(script: Option<&str>) -> String {
+    let script = script.map_or_else(String::new, |script| format!("; script-src 'sha256-{}'", base64_sha256(script)));
+    format!(
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'{script}\">\n"
+    )
+}
+
+/// The checksum of a script as browsers compute it.
+fn base64_sha256(text: &str) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let hex = sha256(text.as_bytes());
+    let bits: Vec<bool> = hex
+        .chars()
+        .flat_map(|digit| {
+            let value = digit.to_digit(16).unwrap_or(0);
+            (0..4).rev().map(move |bit| value >> bit & 1 == 1)
+        })
+        .collect();
+    // 256 bits are 43 letters of 6, the last of which is filled up with zeros, and one sign for what is missing to a group of four.
+    let letter = |bits: &[bool]| (0..6).fold(0, |value, i| 2 * value + usize::from(bits.get(i) == Some(&true)));
+    bits.chunks(6).map(|bits| char::from(LETTERS[letter(bits)])).chain(['=']).collect()
+}
+
 /// Links to all sections.
 fn contents(sections: &[(String, String)]) -> String {
-    let link =
-        |(anchor, title): &(String, String)| format!("<li><a href=\"#{anchor}\">{}</a></li>\n", escaped(title));
+    let link = |(anchor, title): &(String, String)| format!("<li><a href=\"#{anchor}\">{}</a></li>\n", escaped(title));
     let links: String = sections.iter().map(link).collect();
     format!("<nav aria-label=\"Contents\">\n<p>Contents</p>\n<ol>\n{links}</ol>\n</nav>\n")
 }
@@ -92,10 +115,8 @@ impl Writer<'_> {
                 }
                 Block::Fold { title, blocks } => {
                     let rows = rows(blocks).map_or_else(String::new, |rows| format!(" <small>{rows}</small>"));
-                    self.body += &format!(
-                        "<details>\n<summary>{}{rows}</summary>\n<div class=\"inside\">\n",
-                        escaped(title)
-                    );
+                    self.body +=
+                        &format!("<details>\n<summary>{}{rows}</summary>\n<div class=\"inside\">\n", escaped(title));
                     self.blocks(blocks, Place::Fold);
                     self.body += "</div>\n</details>\n";
                 }
@@ -128,7 +149,8 @@ impl Writer<'_> {
 
 /// What a reader finds behind a fold: `12 rows`.
 fn rows(blocks: &[Block]) -> Option<String> {
-    let rows = blocks.iter().filter_map(|block| if let Block::Table(table) = block { Some(table.rows.len()) } else { None });
+    let rows =
+        blocks.iter().filter_map(|block| if let Block::Table(table) = block { Some(table.rows.len()) } else { None });
     let rows: usize = rows.sum();
     (rows > 0).then(|| count(rows, "row"))
 }
@@ -218,13 +240,24 @@ mod tests {
     }
 
     #[test]
+    fn a_script_is_known_by_its_checksum() {
+        // The published SHA-256 of nothing and of `abc`, in base64.
+        assert_eq!(base64_sha256(""), "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=");
+        assert_eq!(base64_sha256("abc"), "ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0=");
+    }
+
+    #[test]
     fn nothing_is_markup() {
         assert_eq!(
             escaped("<b a='1' c=\"2\">&amp;\u{1b}\n"),
             "&lt;b a=&#39;1&#39; c=&quot;2&quot;&gt;&amp;amp;\u{fffd}\n"
         );
-        let table =
-            Table { caption: Some("<i>. <u>".into()), head: vec!["<th>".into()], rows: vec![vec!["<td>".into()]], words: 1 };
+        let table = Table {
+            caption: Some("<i>. <u>".into()),
+            head: vec!["<th>".into()],
+            rows: vec![vec!["<td>".into()]],
+            words: 1,
+        };
         let fold = Block::Fold { title: "<fold>".into(), blocks: vec![Block::Table(table)] };
         let blocks = [
             Block::Heading("<h>".into()),

@@ -122,7 +122,11 @@ impl Provenance {
             return format!("made of {}, SHA-256 {}", count(self.files, "file"), self.sha256);
         };
         let command: String = command.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        format!("{date}, cofill {version} (commit {commit}): {command}; {}, SHA-256 {}", count(self.files, "file"), self.sha256)
+        format!(
+            "{date}, cofill {version} (commit {commit}): {command}; {}, SHA-256 {}",
+            count(self.files, "file"),
+            self.sha256
+        )
     }
 
     /// Facts first, checksums behind a fold.
@@ -146,13 +150,18 @@ impl Provenance {
         }
         let table = |caption: &str, head: &[&str], rows: &[Counted]| {
             // Columns that say nothing of anybody are left out.
-            let kept: Vec<usize> =
-                (0..head.len()).filter(|i| rows.iter().any(|row| !["-", ""].contains(&row.fields[*i].as_str()))).collect();
-            let row = |row: &Counted| {
-                kept.iter().map(|i| row.fields[*i].clone()).chain([row.files.to_string()]).collect()
-            };
+            let kept: Vec<usize> = (0..head.len())
+                .filter(|i| rows.iter().any(|row| !["-", ""].contains(&row.fields[*i].as_str())))
+                .collect();
+            let row =
+                |row: &Counted| kept.iter().map(|i| row.fields[*i].clone()).chain([row.files.to_string()]).collect();
             let head = kept.iter().map(|i| head[*i].to_owned()).chain(["Files".to_owned()]).collect();
-            Block::Table(Table { caption: Some(caption.into()), head, rows: rows.iter().map(row).collect(), words: kept.len() })
+            Block::Table(Table {
+                caption: Some(caption.into()),
+                head,
+                rows: rows.iter().map(row).collect(),
+                words: kept.len(),
+            })
         };
         let mut blocks = vec![Block::Facts(facts)];
         if !self.programs.is_empty() {

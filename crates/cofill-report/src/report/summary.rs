@@ -118,7 +118,12 @@ fn extremes(comparison: &Comparison) -> Option<String> {
         return None;
     }
     let of = |summary: &Summary| {
-        format!("{} ({} over {})", summary.name, signed(summary.mean.map(|m| m.value)), count(summary.points, "setting"))
+        format!(
+            "{} ({} over {})",
+            summary.name,
+            signed(summary.mean.map(|m| m.value)),
+            count(summary.points, "setting")
+        )
     };
     Some(format!("It does the most on {} and the least on {}.", of(most), of(least)))
 }
@@ -183,15 +188,14 @@ fn winners(report: &Report) -> Option<Table> {
         let (score, who) = best(i, &|_| true)?;
         let without = best(i, &|family| plain.contains(&family.name));
         let (other, rival) = without.map_or(("-".into(), "-".into()), |(score, name)| (format!("{score:.1}"), name));
-        Some(vec![format!("{budget} forwards"), who, format!("{score:.1}"), rival, other])
+        Some(vec![format!("{budget} forwards"), who, rival, format!("{score:.1}"), other])
     };
     let rows: Vec<Vec<String>> = BUDGETS.iter().enumerate().filter_map(row).collect();
-    let head = ["At most", "Best sampler", "Score", "Best without discount", "Score"];
-    let on = if places == 1 { String::new() } else { format!(", the mean over {places} models x tasks") };
+    let head = ["At most", "Best sampler", "Best without discount", "Score", "Without"];
+    let on = if places == 1 { String::new() } else { format!(", the mean over {places} pairs of model and task") };
     let caption = format!(
         "Who is best within a budget of forwards. Every sampler at its best setting, chosen on the even questions and scored in percent on the odd \
-         ones{on}. Differences in this table are not tested; the paired tests below are."
+         ones{on}. The last column is the score of the best without discount. Differences in this table are not tested; the paired tests below are."
     );
-    let words = head.len() - 1;
-    (rows.len() > 1).then(|| Table { caption: Some(caption), head: head.map(str::to_owned).into(), rows, words })
+    (rows.len() > 1).then(|| Table { caption: Some(caption), head: head.map(str::to_owned).into(), rows, words: 3 })
 }

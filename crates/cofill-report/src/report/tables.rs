@@ -33,7 +33,8 @@ pub fn blocks(report: &Report, figures: &[NamedFigure]) -> Vec<Block> {
     blocks.extend(areas(report));
     blocks.extend(fronts(report));
     blocks.push(Block::Heading("Operating points".into()));
-    blocks.push(Block::Text("Everything above is computed from these; points.csv beside the page has them, too.".into()));
+    blocks
+        .push(Block::Text("Everything above is computed from these; points.csv beside the page has them, too.".into()));
     blocks.push(Block::Fold { title: "All points".into(), blocks: vec![Block::Table(points(report))] });
     if let Some(provenance) = &report.provenance {
         blocks.push(Block::Heading("Where this comes from".into()));
@@ -89,9 +90,7 @@ fn others(report: &Report, comparisons: &[Comparison], figures: &Captions<'_>) -
     if comparisons.is_empty() {
         return Vec::new();
     }
-    let row = |comparison: &Comparison| {
-        robustness_row(&Summary { name: name(comparison), ..comparison.all.clone() })
-    };
+    let row = |comparison: &Comparison| robustness_row(&Summary { name: name(comparison), ..comparison.all.clone() });
     let caption = "Gains of every other discount over none. Each discount against the same rule without it at equal NFE, the mean over its \
                    matched points; the interval is over these points. Rows rest on different points, so compare them only by the ablations."
         .to_owned();

@@ -90,8 +90,7 @@ fn what_needs_no_file_is_what_files_hold() {
     assert!(report.html().unwrap().contains("<svg"));
     let without_figures: Vec<String> =
         file("report.md").lines().filter(|line| !line.starts_with(['!', '*'])).map(String::from).collect();
-    let said: Vec<String> =
-        report.markdown().lines().filter(|line| !line.starts_with('*')).map(String::from).collect();
+    let said: Vec<String> = report.markdown().lines().filter(|line| !line.starts_with('*')).map(String::from).collect();
     let words = |lines: &[String]| lines.iter().filter(|line| !line.is_empty()).cloned().collect::<Vec<_>>();
     assert_eq!(words(&said), words(&without_figures));
     let fragment = report.fragment().unwrap();

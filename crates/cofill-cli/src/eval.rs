@@ -5,6 +5,7 @@ use crate::judges;
 use crate::output::ForceArgs;
 use crate::progress::Progress;
 use crate::signals;
+use crate::typed;
 use cofill_engine::{RunSpec, provenance};
 use cofill_eval::open::Evaluation;
 use cofill_eval::spec::{EvalSpec, JudgeOptions, TaskOptions};
@@ -101,7 +102,7 @@ fn last_words(args: &Args, kept: &Arc<AtomicUsize>, docs: usize) -> signals::Int
 fn words(out: Option<&str>, n: usize, docs: usize) -> String {
     match out {
         Some(out) => {
-            let command = signals::typed(Some("--resume"), "--force");
+            let command = typed::again("--resume", "--force");
             format!("interrupted: {n} of {docs} answers are in `{out}`; to go on: {command}")
         }
         None => format!("interrupted after {n} of {docs} answers, and none is kept; --out FILE keeps them"),

@@ -31,6 +31,7 @@ mod show;
 mod signals;
 mod sweep;
 mod trace;
+mod typed;
 
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
@@ -80,14 +81,14 @@ static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
 pub fn run(program: PathBuf, args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let _ = PROGRAM.set(program); // whoever was first is right as well
     let args: Vec<OsString> = args.into_iter().collect();
-    signals::remember(&args);
+    typed::remember(&args);
     command(Cli::parse_from(args).command)
 }
 
 /// Runs the command with the arguments of this process.
 pub fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
-    signals::remember(&args);
+    typed::remember(&args);
     command(Cli::parse_from(args).command)
 }
 

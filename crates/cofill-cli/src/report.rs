@@ -3,15 +3,18 @@
 use crate::fail::{Done, Fail, warning_line};
 use crate::output::{ForceArgs, refused};
 use crate::show::count;
+use crate::typed;
 use cofill_eval::sweep::{Counts, Sweep};
-use cofill_report::output;
 use cofill_report::points::{self, Points, files, table};
+use cofill_report::report::provenance::{Made, Provenance, utc};
 use cofill_report::report::{File, Report};
 use cofill_report::statistics::bootstrap::Bootstrap;
 use cofill_report::statistics::versus::Pairing;
+use cofill_report::written;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Compare samplers: gains at matched NFE, tests, fronts, figures.
 ///
@@ -34,6 +37,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "A/B")]
     versus: Vec<Pairing>,
     /// Write report.md, report.html, report.tex, report.json, points.csv, gains.csv and figures/ to a folder.
+    ///
+    /// With --force, figures that an earlier report wrote there and this one has not are removed; files of others stay.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -66,9 +71,9 @@ pub(crate) fn run(args: &Args) -> Done {
     }
     report.warnings.iter().for_each(|warning| warning_line(warning));
     if let Some(folder) = &args.out {
-        let files = report.files().map_err(|error| Fail::Run(error.into()))?;
+        let files = report.clone().from_where(provenance(args)?).files().map_err(|error| Fail::Run(error.into()))?;
         let files = files.iter().map(|File { name, bytes }| (name.as_str(), bytes.as_slice()));
-        output::write_all(folder, files, args.force.existing()).map_err(refused("--out"))?;
+        written::replace_all(folder, files, args.force.existing()).map_err(refused("--out"))?;
     }
     let mut stdout = std::io::stdout().lock();
     match (&args.out, args.json) {
@@ -100,6 +105,21 @@ fn finish_sweep(path: &Path) -> Done<()> {
     Ok(())
 }
 
+/// What the report is made of, and that this command made it.
+fn provenance(args: &Args) -> Done<Provenance> {
+    let mut sources = files::find(&args.paths)?;
+    sources.extend(args.points.iter().cloned());
+    // As other builders of documents have it: a date that does not change what is made again from the same files.
+    let given = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|seconds| seconds.parse().ok());
+    let now = given.map_or_else(SystemTime::now, |seconds| UNIX_EPOCH + Duration::from_secs(seconds));
+    Ok(Provenance::of(&sources)?.made(Made {
+        version: env!("CARGO_PKG_VERSION").into(),
+        commit: crate::COMMIT.into(),
+        command: typed::line(),
+        date: utc(now),
+    }))
+}
+
 /// Says which command writes what is missing.
 fn refused_results(error: points::Error) -> Fail {
     let hint = match &error {
@@ -108,4 +128,16 @@ fn refused_results(error: points::Error) -> Fail {
         _ => return error.into(),
     };
     Fail::request(format!("{error}{hint}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::command;
+
+    #[test]
+    fn a_command_can_be_given_again() {
+        let arguments = ["report", "a b", "it's", "", "--versus", "paths:100/adas", "$x"];
+        let line = command(arguments.iter().map(Into::into));
+        assert_eq!(line, r"cofill report 'a b' 'it'\''s' '' --versus paths:100/adas '$x'");
+    }
 }

@@ -1,7 +1,6 @@
 //! Ending tidily when a signal ends us: generated programs are gone, and the user hears what was kept and how to go on.
 
-use std::ffi::OsString;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 /// Says what an interruption leaves, at the moment it happens.
 type LastWords = Box<dyn Fn() -> String + Send>;
@@ -21,30 +20,6 @@ impl Drop for Interruptible {
 pub(crate) fn last_words(words: impl Fn() -> String + Send + 'static) -> Interruptible {
     *LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(words));
     Interruptible(())
-}
-
-/// What was typed after the program's name.
-static TYPED: OnceLock<Vec<String>> = OnceLock::new();
-
-/// Keeps the arguments, so that the user can be told what to type again.
-pub(crate) fn remember(args: &[OsString]) {
-    let _ = TYPED.set(args.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect());
-}
-
-/// The command that was typed, as a shell reads it, with `added` at its end and without `dropped`.
-pub(crate) fn typed(added: Option<&str>, dropped: &str) -> String {
-    let words = TYPED.get().into_iter().flatten().map(String::as_str);
-    let words = words.filter(|word| *word != dropped && Some(*word) != added).chain(added);
-    words.fold("cofill".to_owned(), |line, word| line + " " + &quoted(word))
-}
-
-/// A word as a shell takes it: in quotes where a letter of it would mean something.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,+@=%".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    }
 }
 
 /// From now on, signals that would end this process do so only after its generated programs are gone, and their files.
@@ -98,17 +73,4 @@ fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap_or_default();
     u64::from_str_radix(mask.trim(), 16).unwrap_or(0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_shell_reads_the_words_that_were_typed() {
-        assert_eq!(quoted("eb:3+ad"), "eb:3+ad");
-        assert_eq!(quoted("runs/a b"), "'runs/a b'");
-        assert_eq!(quoted("it's $HOME"), r"'it'\''s $HOME'");
-        assert_eq!(quoted(""), "''");
-    }
 }

@@ -10,6 +10,10 @@ mod arguments;
 // `cofill completions` and `cofill man`.
 mod completions;
 
+// What strangers install: the installer, and the names of archives.
+#[cfg(unix)]
+mod install;
+
 // `cofill select`: good lines, every kind of bad line, the goldens from the command line.
 mod select;
 

@@ -1,5 +1,6 @@
-use crate::run::{COFILL, run, scratch};
-use std::process::Command;
+use crate::run::{run, scratch};
+#[cfg(unix)]
+use {crate::run::COFILL, std::process::Command};
 
 #[test]
 fn every_shell_gets_commands_and_flags() {
@@ -52,6 +53,7 @@ fn manual_pages() {
     assert!(!pages.iter().any(|page| page.contains("help")), "{pages:?}");
     run(&line).is_refused(&["--out", "exists", "--force"]);
     run(&format!("{line} --force")).is_fine();
+    #[cfg(unix)]
     run("man --out /dev/null/pages").is_refused(&["--out", "/dev/null/pages"]);
 }
 

@@ -129,15 +129,3 @@ fn refused_results(error: points::Error) -> Fail {
     };
     Fail::request(format!("{error}{hint}"))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::command;
-
-    #[test]
-    fn a_command_can_be_given_again() {
-        let arguments = ["report", "a b", "it's", "", "--versus", "paths:100/adas", "$x"];
-        let line = command(arguments.iter().map(Into::into));
-        assert_eq!(line, r"cofill report 'a b' 'it'\''s' '' --versus paths:100/adas '$x'");
-    }
-}

@@ -41,7 +41,7 @@ pub(crate) struct WorkerArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     workers: u16,
     /// Seconds after which others take over from a worker that exists but was not heard of: on another machine, or stopped.
-    #[arg(long, value_name = "SECONDS", default_value_t = claim::LEASE.as_secs(), value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SECONDS", default_value_t = claim::LEASE.as_secs(), value_parser = crate::arguments::at_least_one::<u64>)]
     lease: u64,
 }
 

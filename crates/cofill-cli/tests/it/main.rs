@@ -4,6 +4,16 @@
 // Runs the binary; every test goes through it.
 mod run;
 
+// Arguments of every command: slips of names, numbers out of range, prompts without quotes; options that all commands have.
+mod arguments;
+
+// `cofill completions` and `cofill man`.
+mod completions;
+
+// What strangers install: the installer, and the names of archives.
+#[cfg(unix)]
+mod install;
+
 // `cofill select`: good lines, every kind of bad line, the goldens from the command line.
 mod select;
 

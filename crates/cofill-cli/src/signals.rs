@@ -1,6 +1,7 @@
 //! Ending tidily when a signal ends us.
 
-/// From now on, signals that would end this process do so only after its generated programs are gone, and their files.
+/// From now on, signals that would end this process do so only after its generated programs are gone, and their files, and the commands
+/// of task files.
 /// SIGKILL cannot wait; what it leaves is removed by the next sandbox that is made. Elsewhere than on Linux there is no sandbox.
 #[cfg(target_os = "linux")]
 pub(crate) fn end_programs_first() -> std::io::Result<()> {
@@ -20,6 +21,7 @@ fn listen() -> std::io::Result<()> {
     let mut signals = signal_hook::iterator::Signals::new(heeded)?;
     std::thread::spawn(move || {
         for signal in signals.forever() {
+            cofill_eval::command::end_everything();
             cofill_sandbox::end_everything();
             // As if we had never listened: the exit status says which signal it was.
             let _ = signal_hook::low_level::emulate_default_handler(signal);

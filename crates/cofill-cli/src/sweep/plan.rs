@@ -22,6 +22,14 @@ pub(crate) struct Args {
     plan: PlanArgs,
 }
 
+/// What whoever starts the work must allow.
+#[derive(clap::Args, Clone, Copy)]
+pub(crate) struct AllowArgs {
+    /// Of task files that judge by a command of their own: run it. It can do what you can.
+    #[arg(long)]
+    pub(crate) allow_command: bool,
+}
+
 /// Where things are on this machine, and how much of them is wanted.
 #[derive(clap::Args)]
 pub(crate) struct PlanArgs {
@@ -41,7 +49,8 @@ pub(crate) struct PlanArgs {
 
 pub(crate) fn run(args: &Args) -> Done {
     let recipe = read(&args.recipe)?;
-    let added = args.plan.plan(&recipe, &args.dir)?;
+    // Planning starts no command; whoever works must allow it.
+    let added = args.plan.plan(&recipe, &args.dir, AllowArgs { allow_command: true })?;
     writeln!(std::io::stdout().lock(), "{}", summary(&recipe, &args.dir, added))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -53,10 +62,11 @@ pub(crate) fn read(path: &Path) -> Done<Recipe> {
 
 impl PlanArgs {
     /// Plans every point of a recipe.
-    pub(crate) fn plan(&self, recipe: &Recipe, dir: &Path) -> Done<Added> {
+    pub(crate) fn plan(&self, recipe: &Recipe, dir: &Path, allow: AllowArgs) -> Done<Added> {
         let data = self.data.as_deref().map(|data| absolute(Some(data))).transpose()?;
         let models = absolute(self.models.as_deref())?;
-        let places = Places { models, data, limit: self.limit, unit: self.unit as usize };
+        let AllowArgs { allow_command } = allow;
+        let places = Places { models, data, limit: self.limit, unit: self.unit as usize, allow_command };
         let made_by = provenance(crate::COMMIT);
         Ok(plan(recipe, dir, &places, (Registry::stock(), &made_by), &mut warning_line)?)
     }

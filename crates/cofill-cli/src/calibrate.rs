@@ -69,11 +69,11 @@ pub(crate) fn run(args: &Args) -> Done {
     };
     let progress = Progress::measuring(tasks.len() * args.limit.get(), format!("prompts {}", args.model));
     let (mut pairs, mut forwards) = (Vec::new(), 0);
-    for &task in &tasks {
-        let mut spec = EvalSpec::new(task, &args.model, format!("topk:{K}").parse()?);
+    for task in &tasks {
+        let mut spec = EvalSpec::new(task.clone(), &args.model, format!("topk:{K}").parse()?);
         // Other prompts than those that are scored.
         spec.questions = TaskOptions {
-            split: Split::Validation,
+            split: Some(Split::Validation),
             limit: Some(args.limit),
             corpus_seed: args.corpus_seed,
             ..TaskOptions::default()

@@ -21,11 +21,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Score a model and a sampler on a task.
 ///
 /// chain, sums, code, sudoku and predicates need no data files. gsm8k, gsm8k_cot, math500, humaneval and mbpp read theirs from
-/// --data, and ask and score as lm-evaluation-harness 0.4.8 does. infill fills gaps in texts of your own. A result depends on neither --batch
-/// nor the number of threads.
+/// --data, and ask and score as lm-evaluation-harness 0.4.8 does. infill fills gaps in texts of your own. FILE.toml is a task of your own:
+/// a prompt template over rows, and a checker (docs/tasks.md). A result depends on neither --batch nor the number of threads.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// chain, sums, code, sudoku, predicates, gsm8k, gsm8k_cot, math500, humaneval, mbpp or infill.
+    /// chain, sums, code, sudoku, predicates, gsm8k, gsm8k_cot, math500, humaneval, mbpp, infill, or a task file (NAME.toml).
     #[arg(long)]
     task: TaskName,
     #[command(flatten)]
@@ -113,7 +113,7 @@ impl Args {
     /// What was typed, as one score.
     fn spec(&self) -> EvalSpec {
         let RunSpec { model, sampler, options, .. } = &self.run;
-        let mut spec = EvalSpec::new(self.task, model, sampler.clone());
+        let mut spec = EvalSpec::new(self.task.clone(), model, sampler.clone());
         spec.run = options.clone();
         spec.run.bos = self.bos;
         spec.questions = self.questions.clone();

@@ -165,6 +165,14 @@ impl From<cofill_eval::open::Error> for Fail {
             Error::NoData { .. } => with("add --data DIR, `cofill data check DIR` says which"),
             Error::Infill(cofill_eval::infill::Error::NoFile) => with("add --data FILE.jsonl"),
             Error::NoBos { .. } => with("give --bos false"),
+            Error::Idle(ref idle) => {
+                let flag = idle.option.replace('_', "-");
+                Fail::request(format!("--{flag}: {error}; leave it out"))
+            }
+            Error::Own(cofill_tasks::own::Error::Shots { .. } | cofill_tasks::own::Error::NoShots { .. }) => {
+                with("--shots says how many")
+            }
+            Error::Own(cofill_tasks::own::Error::Split { .. }) => with("--split says which"),
             Error::NoChatTemplate { .. } => with("leave out --chat"),
             Error::NotForInfill { option, .. } => with(&format!("leave out --{option}")),
             Error::Engine(error) => error.into(),

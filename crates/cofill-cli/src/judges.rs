@@ -46,6 +46,7 @@ fn flag(error: &Error) -> Option<&'static str> {
         Error::Sympy(SympyError::Spawn { .. } | SympyError::Broken { .. }) => {
             "; name another Python with --python, or leave out --math sympy"
         }
+        Error::CommandNotAllowed { .. } => "; read it, and add --allow-command to run it",
         Error::Sympy(SympyError::Missing { .. }) => ", or name another Python with --python",
         _ => return None,
     })
@@ -61,7 +62,7 @@ mod tests {
 
     /// What a user sees when `python` cannot be used.
     fn message(task: Benchmark, math: Math, python: &str) -> String {
-        let options = JudgeOptions { math, python: python.into(), unsafe_exec: false };
+        let options = JudgeOptions { math, python: python.into(), ..JudgeOptions::default() };
         match JudgeSet::start(task, &options).map_err(Fail::from) {
             Err(Fail::Request(error)) => error.to_string(),
             _ => panic!("{python} is no Python"),

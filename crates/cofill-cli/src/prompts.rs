@@ -1,26 +1,29 @@
-//! `cofill prompts`: a benchmark's prompts, for any engine.
+//! `cofill prompts`: a task's prompts, for any engine.
 
-use crate::fail::{Done, warning_line};
-use cofill_tasks::benchmarks::{Benchmark, Variant};
+use crate::fail::{Done, Fail, warning_line};
+use cofill_eval::open::OpenTask;
+use cofill_eval::spec::{EvalSpec, TaskOptions};
+use cofill_tasks::TaskName;
 use serde::Serialize;
 use std::io::{BufWriter, Write};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Print a benchmark's prompts, those of lm-evaluation-harness 0.4.8 to the byte, for any engine.
+/// Print a task's prompts, for any engine: those of a benchmark to the byte as lm-evaluation-harness 0.4.8 has them, or those of a task file of
+/// your own, all of whose rows are checked.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// gsm8k, gsm8k_cot, math500, humaneval or mbpp.
+    /// gsm8k, gsm8k_cot, math500, humaneval, mbpp, or a task file (NAME.toml).
     #[arg(long)]
-    task: Benchmark,
-    /// The folder with the data files; `cofill data check` says what belongs there.
+    task: TaskName,
+    /// Of a benchmark: the folder with its files; `cofill data check` says what belongs there.
     #[arg(long, value_name = "DIR")]
-    data: PathBuf,
-    /// Few-shot examples [default: 8 for both gsm8k, 4 for math500, 3 for mbpp; humaneval has none].
+    data: Option<PathBuf>,
+    /// Few-shot examples [default: 8 for both gsm8k, 4 for math500, 3 for mbpp, none for humaneval; what a task file says].
     #[arg(long, value_name = "N")]
     shots: Option<usize>,
-    /// Processes that the harness would run on. They draw gsm8k's examples each for themselves, so the prompts depend on it.
+    /// Of gsm8k: processes that the harness would run on. They draw examples each for themselves, so the prompts depend on it.
     #[arg(long, value_name = "W", default_value = "1")]
     ranks: NonZeroUsize,
     /// Only the first N prompts.
@@ -39,19 +42,36 @@ struct Line<'a> {
 }
 
 pub(crate) fn run(args: &Args) -> Done {
-    let task = args.task.load(&args.data)?;
-    let prompts = task.prompts(Variant { shots: args.shots, ranks: args.ranks })?;
-    task.warnings().iter().for_each(|warning| warning_line(warning));
-    if args.shots.is_some_and(|shots| shots != prompts.shots()) {
-        warning_line(&format!("{} has no few-shot examples; --shots is ignored, as in the harness", args.task));
+    if let TaskName::Mini(task) = args.task {
+        let problem = format!("--task: {task} is a mini task; `cofill mini corpus --task {task}` prints its prompts");
+        return Err(Fail::request(problem));
     }
+    if args.task == TaskName::Infill {
+        return Err(Fail::request("--task: the prompts of infill are the templates of its file"));
+    }
+    // Nobody is asked: no model, and a sampler that decides nothing.
+    let mut spec = EvalSpec::new(args.task.clone(), "", "topk:1".parse()?);
+    spec.data = args.data.clone();
+    spec.questions = TaskOptions { shots: args.shots, ranks: args.ranks, ..TaskOptions::default() };
+    let task = OpenTask::open_unjudged(&spec)?;
+    task.check_options(&spec)?;
+    task.warnings().iter().for_each(|warning| warning_line(warning));
     let mut out = BufWriter::new(std::io::stdout().lock());
-    for doc_id in 0..task.docs().min(args.limit.unwrap_or(usize::MAX)) {
-        let prompt = &prompts.prompt(doc_id)?;
+    let mut print = |doc_id: usize, prompt: &str| -> Done<()> {
         match args.json {
             true => writeln!(out, "{}", serde_json::to_string(&Line { doc_id, prompt })?)?,
-            false => writeln!(out, "=== {} {doc_id}\n{prompt}", args.task)?,
+            false => writeln!(out, "=== {} {doc_id}\n{prompt}", args.task.name())?,
         }
+        Ok(())
+    };
+    let docs = task.docs(&spec).min(args.limit.unwrap_or(usize::MAX));
+    match &task {
+        OpenTask::Benchmark { loaded, variant, .. } => {
+            let prompts = loaded.prompts(*variant)?;
+            (0..docs).try_for_each(|doc| print(doc, &prompts.prompt(doc)?))?;
+        }
+        OpenTask::File(file) => (0..docs).try_for_each(|doc| print(doc, &file.task.prompt(doc)))?,
+        OpenTask::Mini(_) | OpenTask::Infill(_) => {}
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)

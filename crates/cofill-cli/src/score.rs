@@ -1,24 +1,29 @@
-//! `cofill score`: the scores of any engine's answers to a benchmark.
+//! `cofill score`: the scores of any engine's answers to a task.
 
 use crate::fail::{Done, Fail, warning_line};
 use crate::judges;
+use crate::progress::Progress;
 use crate::show::count;
 use crate::signals;
 use anyhow::Context;
 use cofill_eval::judges::JudgeSet;
-use cofill_eval::open::scoring;
-use cofill_eval::spec::JudgeOptions;
+use cofill_eval::open::{OpenTask, scoring};
+use cofill_eval::spec::{EvalSpec, JudgeOptions, TaskOptions};
 use cofill_report::results::{filters, notes};
-use cofill_tasks::benchmarks::{Benchmark, Loaded, Mean, Scored, Tally};
+use cofill_tasks::TaskName;
+use cofill_tasks::benchmarks::{Loaded, Mean, Scored, Tally};
 use cofill_tasks::data::{json_problem, without_lone_surrogates};
 use cofill_tasks::wrapper::{SpecialTexts, Wrapper};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
-use std::io::{Read, Write};
+use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Score answers to a benchmark as lm-evaluation-harness 0.4.8 does, whoever gave them.
+/// Answers that are judged together: a command of a task file is started once for so many.
+const TOGETHER: usize = 16;
+
+/// Score answers to a benchmark as lm-evaluation-harness 0.4.8 does, or to a task file of your own, whoever gave them.
 ///
 /// Each line of the predictions is {"case_id":..,"doc_id":0,"raw_output":".."}: the question and all that was generated,
 /// before any stop string is looked for. `case_id` is optional and is given back; other fields are passed over. Half a
@@ -28,20 +33,20 @@ use std::path::{Path, PathBuf};
 /// between; the last is {"summary":{..}} with mean and standard error of every metric.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// gsm8k, gsm8k_cot, math500, humaneval or mbpp.
+    /// gsm8k, gsm8k_cot, math500, humaneval, mbpp, or a task file (NAME.toml).
     #[arg(long)]
-    task: Benchmark,
-    /// The folder with the data files; `cofill data check` says what belongs there.
+    task: TaskName,
+    /// Of a benchmark: the folder with its files; `cofill data check` says what belongs there.
     #[arg(long, value_name = "DIR")]
-    data: PathBuf,
+    data: Option<PathBuf>,
     /// The answers, as JSONL; `-` is stdin.
     #[arg(long, value_name = "FILE")]
     predictions: PathBuf,
-    /// plain, llada or dream: whose treatment of special tokens is followed. plain cuts at the task's stop strings only, llada
+    /// Of a benchmark: plain, llada or dream, whose treatment of special tokens is followed. plain cuts at the task's stop strings only, llada
     /// deletes special tokens afterwards, dream cuts at the end of text first.
     #[arg(long, default_value = "plain")]
     wrapper: Wrapper,
-    /// The text of a special token, for --wrapper; the end of text first. May be given several times.
+    /// The text of a special token, for --wrapper and task files; the end of text first. May be given several times.
     #[arg(long, value_name = "TEXT")]
     special: Vec<String>,
     #[command(flatten)]
@@ -65,34 +70,96 @@ pub(crate) fn run(args: &Args) -> Done {
         return Err(Fail::request(format!("--wrapper {wrapper} needs the texts of special tokens; add --special")));
     }
     signals::end_programs_first()?;
-    let task = args.task.load(&args.data)?;
-    let predictions = predictions(&args.predictions, &task)?;
-    let made = JudgeSet::start(args.task, &args.judges)?;
+    let (task, spec) = open(args)?;
+    let docs = task.docs(&spec);
+    let predictions = predictions(&args.predictions, args.task.name(), docs)?;
     task.warnings().iter().for_each(|warning| warning_line(warning));
     let specials = SpecialTexts(args.special.clone());
     let mut out = std::io::stdout().lock();
+    // Lines of the answer and a line that moves do not go together on one screen.
+    let is_seen = !(args.json && out.is_terminal());
+    let progress = is_seen.then(|| Progress::measuring(predictions.len(), format!("answers to {}", args.task.name())));
     let mut tally = Tally::default();
     let (mut unjudged, answers) = (0, predictions.len());
-    for prediction in predictions {
-        let reply = args.wrapper.reply(&prediction.raw_output, args.task.until(), &specials);
-        let reply = reply.map_err(|error| Fail::Request(error.into()))?;
-        let scored = task.score(prediction.doc_id, &reply, &made.judges())?;
-        tally.add(&scored);
-        judges::warn(prediction.doc_id, scored.judge_failure());
-        unjudged += usize::from(scored.judge_failure().is_some());
-        if args.json {
-            writeln!(out, "{}", line(&prediction, &scored))?;
+    for some in predictions.chunks(TOGETHER) {
+        for (prediction, scored) in some.iter().zip(scores(&task, some, args.wrapper, &specials, progress.as_ref())?) {
+            tally.add(&scored);
+            judges::warn(prediction.doc_id, scored.judge_failure());
+            unjudged += usize::from(scored.judge_failure().is_some());
+            if args.json {
+                writeln!(out, "{}", line(prediction, &scored))?;
+            }
         }
     }
+    drop(progress);
     match args.json {
-        true => writeln!(out, "{}", json!({"summary": summary(args, &task, &made, &tally, unjudged)}))?,
+        true => writeln!(out, "{}", json!({"summary": summary(args, &task, &tally, unjudged)}))?,
         false => out.write_all(table(args, &tally.means()).as_bytes())?,
     }
     judges::outcome(unjudged, answers)
 }
 
+/// The task and its judges.
+fn open(args: &Args) -> Done<(OpenTask, EvalSpec)> {
+    match args.task {
+        TaskName::Mini(task) => {
+            let problem =
+                format!("--task: {task} is a mini task; `cofill mini check --task {task}` judges its answers");
+            return Err(Fail::request(problem));
+        }
+        TaskName::Infill => {
+            return Err(Fail::request("--task: gaps are judged by the tokens of a model; `cofill eval` does that"));
+        }
+        TaskName::Benchmark(_) | TaskName::File(_) => {}
+    }
+    // Nobody is asked: no model, and a sampler that decides nothing.
+    let mut spec = EvalSpec::new(args.task.clone(), "", "topk:1".parse()?);
+    spec.data = args.data.clone();
+    spec.judges = args.judges.clone();
+    let wrapper = Some(args.wrapper).filter(|wrapper| *wrapper != Wrapper::Plain);
+    spec.questions = TaskOptions { wrapper, ..TaskOptions::default() };
+    let mut task = OpenTask::open_unjudged(&spec)?;
+    task.check_options(&spec)?;
+    task.start_judges(&spec)?;
+    Ok((task, spec))
+}
+
+/// The scores of some answers, in their order.
+fn scores(
+    task: &OpenTask,
+    some: &[Prediction],
+    wrapper: Wrapper,
+    specials: &SpecialTexts,
+    progress: Option<&Progress>,
+) -> Done<Vec<Scored>> {
+    let judged = || progress.into_iter().for_each(Progress::measured);
+    match task {
+        OpenTask::Benchmark { loaded, judges, .. } => {
+            let one = |prediction: &Prediction| -> Done<Scored> {
+                let reply = wrapper.reply(&prediction.raw_output, loaded.benchmark().until(), specials);
+                let reply = reply.map_err(|error| Fail::Request(error.into()))?;
+                let scored = loaded.score(prediction.doc_id, &reply, &judges.judges())?;
+                judged();
+                Ok(scored)
+            };
+            some.iter().map(one).collect()
+        }
+        OpenTask::File(file) => {
+            let reply = |prediction: &Prediction| -> Done<(usize, String)> {
+                let reply = file.reply(&prediction.raw_output, specials).map_err(Fail::request)?;
+                Ok((prediction.doc_id, reply))
+            };
+            let replies = some.iter().map(reply).collect::<Done<Vec<_>>>()?;
+            let all = file.judged(&replies).map_err(cofill_eval::open::Error::from)?;
+            some.iter().for_each(|_| judged());
+            Ok(all.into_iter().map(|judged| judged.scored).collect())
+        }
+        OpenTask::Mini(_) | OpenTask::Infill(_) => Ok(Vec::new()), // refused before
+    }
+}
+
 /// All predictions, checked before the first one is scored: running programs takes its time.
-fn predictions(path: &Path, task: &Loaded) -> Done<Vec<Prediction>> {
+fn predictions(path: &Path, task: &str, docs: usize) -> Done<Vec<Prediction>> {
     let mut text = Vec::new();
     let read = match path.to_str() {
         Some("-") => std::io::stdin().lock().read_to_end(&mut text),
@@ -115,7 +182,10 @@ fn predictions(path: &Path, task: &Loaded) -> Done<Vec<Prediction>> {
             }
         };
         let prediction: Prediction = serde_json::from_slice(&line).map_err(|error| at(json_problem(&error)))?;
-        task.target(prediction.doc_id).map_err(|error| at(error.to_string()))?;
+        if prediction.doc_id >= docs {
+            let (doc, last) = (prediction.doc_id, docs.saturating_sub(1));
+            return Err(at(format!("{task} has no doc_id {doc}; they go from 0 to {last}")));
+        }
         predictions.push(prediction);
     }
     match predictions.is_empty() {
@@ -134,8 +204,13 @@ fn line(prediction: &Prediction, scored: &Scored) -> Value {
     Value::Object(line)
 }
 
-fn summary(args: &Args, task: &Loaded, made: &JudgeSet, tally: &Tally, unjudged: usize) -> Value {
-    let mut summary = scoring(task, args.wrapper, made);
+fn summary(args: &Args, task: &OpenTask, tally: &Tally, unjudged: usize) -> Value {
+    let of_benchmark = |loaded: &Loaded, judges: &JudgeSet| scoring(loaded, args.wrapper, judges);
+    let mut summary = match task {
+        OpenTask::Benchmark { loaded, judges, .. } => of_benchmark(loaded, judges),
+        OpenTask::File(file) => file.what(),
+        OpenTask::Mini(_) | OpenTask::Infill(_) => Map::new(),
+    };
     summary.insert("task".into(), json!(args.task.name()));
     summary.insert("n".into(), json!(tally.means().first().map_or(0, |mean| mean.n)));
     summary.insert("unjudged".into(), json!(unjudged));
@@ -146,7 +221,11 @@ fn summary(args: &Args, task: &Loaded, made: &JudgeSet, tally: &Tally, unjudged:
 
 fn table(args: &Args, means: &[Mean]) -> String {
     let n = means.first().map_or(0, |mean| mean.n);
-    let mut text = format!("{}  {}  wrapper {}\n", args.task, count(n, "answer"), args.wrapper);
+    let wrapper = match args.task {
+        TaskName::File(_) => String::new(),
+        _ => format!("  wrapper {}", args.wrapper),
+    };
+    let mut text = format!("{}  {}{wrapper}\n", args.task.name(), count(n, "answer"));
     for Mean { filter, metric, mean, standard_error, .. } in means {
         let error = standard_error.map(|error| format!(" ± {:.1}", 100.0 * error)).unwrap_or_default();
         text += &format!("{filter:16}  {metric}  {:.1} %{error}\n", 100.0 * mean);

@@ -22,7 +22,8 @@ pub(crate) fn last_words(words: impl Fn() -> String + Send + 'static) -> Interru
     Interruptible(())
 }
 
-/// From now on, signals that would end this process do so only after its generated programs are gone, and their files.
+/// From now on, signals that would end this process do so only after its generated programs are gone, and their files, and the commands
+/// of task files.
 /// SIGKILL cannot wait; what it leaves is removed by the next sandbox that is made. Elsewhere than on Linux there is no sandbox.
 #[cfg(target_os = "linux")]
 pub(crate) fn end_programs_first() -> std::io::Result<()> {
@@ -42,6 +43,7 @@ fn listen() -> std::io::Result<()> {
     let mut signals = signal_hook::iterator::Signals::new(heeded)?;
     std::thread::spawn(move || {
         for signal in signals.forever() {
+            cofill_eval::command::end_everything();
             cofill_sandbox::end_everything();
             speak();
             // As if we had never listened: the exit status says which signal it was.

@@ -21,7 +21,7 @@ pub(crate) fn again(added: &str, dropped: &str) -> String {
     shell(words().filter(|word| *word != dropped && *word != added).chain([added]))
 }
 
-fn words() -> impl Iterator<Item = &'static str> {
+fn words<'a>() -> impl Iterator<Item = &'a str> {
     TYPED.get().into_iter().flatten().map(String::as_str)
 }
 

@@ -1,12 +1,15 @@
-//! The judges of a benchmark: who compares formulas, who runs generated programs.
+//! The judges of a task: who compares formulas, who runs generated programs, who asks a command.
 //!
 //! Tasks name what they need as traits, the crates that can do it know nothing of tasks; here they meet.
 
+use crate::command::CommandJudge;
 use crate::spec::JudgeOptions;
 use cofill_math::{Sympy, SympyError};
 use cofill_sandbox::{Options, Sandbox};
 use cofill_tasks::benchmarks::Benchmark;
-use cofill_tasks::judge::{Equivalence, Execute, Execution, Judges, Math};
+use cofill_tasks::judge::{Equivalence, Execute, Execution, External, Judges, Math};
+use cofill_tasks::own::{Checker, OwnTask};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// The judges that a task needs.
@@ -14,8 +17,10 @@ use std::time::Duration;
 pub struct JudgeSet {
     /// Compares formulas, for MATH.
     pub equivalence: Option<Box<dyn Equivalence>>,
-    /// Runs programs, for HumanEval and MBPP.
+    /// Runs programs, for HumanEval, MBPP and task files that judge by one.
     pub execute: Option<Box<dyn Execute>>,
+    /// Asks a command, for task files that judge by one.
+    pub external: Option<Box<dyn External>>,
 }
 
 /// Why a judge cannot be had.
@@ -27,29 +32,68 @@ pub enum Error {
     /// The sandbox, or the Python that should run in it.
     #[error(transparent)]
     Sandbox(#[from] cofill_sandbox::Error),
+    /// A command that nobody has allowed. A task file is data from anywhere; what it would start is the user's to decide.
+    #[error("`{task}` is judged by a command of its own, {} in `{}`, which runs as you and was not allowed", words(argv), folder.display())]
+    CommandNotAllowed {
+        /// The task.
+        task: String,
+        /// What would run.
+        argv: Vec<String>,
+        /// Where.
+        folder: PathBuf,
+    },
 }
 
 impl JudgeSet {
     /// Starts the judges of `task`.
     pub fn start(task: Benchmark, options: &JudgeOptions) -> Result<JudgeSet, Error> {
-        let JudgeOptions { math, python, unsafe_exec } = options;
+        let JudgeOptions { math, python, .. } = options;
         let mut judges = JudgeSet::default();
         match (task, *math) {
             (Benchmark::Gsm8k | Benchmark::Gsm8kCot, _) => {}
             (Benchmark::Math500, Math::Native) => judges.equivalence = Some(Box::new(NativeMath)),
             (Benchmark::Math500, Math::Sympy) => judges.equivalence = Some(Box::new(SympyMath(Sympy::start(python)?))),
             (Benchmark::Humaneval | Benchmark::Mbpp, _) => {
-                let options = Options { unsafe_exec: *unsafe_exec, ..Options::default() };
-                judges.execute = Some(Box::new(Caged(Sandbox::new(python, options)?)));
+                judges.execute = Some(caged(options)?);
             }
+        }
+        Ok(judges)
+    }
+
+    /// Starts the judges of a task file.
+    pub fn start_own(task: &OwnTask, options: &JudgeOptions) -> Result<JudgeSet, Error> {
+        let mut judges = JudgeSet::default();
+        match task.checker() {
+            Checker::Python(_) => judges.execute = Some(caged(options)?),
+            Checker::Command(check) if !options.allow_command => {
+                let (task, argv, folder) = (task.name().into(), check.argv.clone(), task.folder().into());
+                return Err(Error::CommandNotAllowed { task, argv, folder });
+            }
+            Checker::Command(check) => judges.external = Some(Box::new(CommandJudge::new(check, task.folder()))),
+            _ => {}
         }
         Ok(judges)
     }
 
     /// As a task is handed them.
     pub fn judges(&self) -> Judges<'_> {
-        Judges { equivalence: self.equivalence.as_deref(), execute: self.execute.as_deref() }
+        Judges {
+            equivalence: self.equivalence.as_deref(),
+            execute: self.execute.as_deref(),
+            external: self.external.as_deref(),
+        }
     }
+}
+
+fn caged(options: &JudgeOptions) -> Result<Box<dyn Execute>, Error> {
+    let sandbox = Options { unsafe_exec: options.unsafe_exec, ..Options::default() };
+    Ok(Box::new(Caged(Sandbox::new(&options.python, sandbox)?)))
+}
+
+/// A command as a person reads it, each word as it is.
+fn words(argv: &[String]) -> String {
+    let one = |word: &String| word.chars().flat_map(char::escape_debug).collect::<String>();
+    argv.iter().map(|word| format!("`{}`", one(word))).collect::<Vec<_>>().join(" ")
 }
 
 /// Formulas compared in this program.

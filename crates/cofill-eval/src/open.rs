@@ -3,8 +3,10 @@
 //! Opening goes in two steps, because a plan must know what a point *is*, hashes included, without loading a single weight: the task
 //! ([`OpenTask`]), then what it becomes with a model ([`ResolvedRun`]).
 
+use crate::idle::{self, Idle};
 use crate::infill::InfillTask;
 use crate::judges::{self, JudgeSet};
+use crate::own::FileTask;
 use crate::run::{BenchmarkTask, MiniTask, Question, Round, Run, Settings, Task};
 use crate::spec::{EvalSpec, TaskOptions};
 use cofill::Layers;
@@ -13,7 +15,8 @@ use cofill_model::Model;
 use cofill_report::results::{self, Header, Record};
 use cofill_tasks::TaskName;
 use cofill_tasks::benchmarks::{self, Benchmark, Loaded, Variant};
-use cofill_tasks::mini::{Example, Form, Mini};
+use cofill_tasks::mini::{Example, Form, Mini, Split};
+use cofill_tasks::own::{self, OwnTask, Wanted};
 use cofill_tasks::wrapper::Wrapper;
 use serde_json::{Map, Value, json};
 use std::num::NonZeroUsize;
@@ -55,6 +58,15 @@ pub enum Error {
     /// An infill without its rows, or with rows that cannot be asked.
     #[error(transparent)]
     Infill(#[from] crate::infill::Error),
+    /// A task file, or one of its rows.
+    #[error(transparent)]
+    Own(#[from] own::Error),
+    /// An option that the task does not have.
+    #[error(transparent)]
+    Idle(#[from] Idle),
+    /// A recipe whose points cannot be opened.
+    #[error(transparent)]
+    Recipe(#[from] crate::recipe::Error),
     /// Its files, its prompts or its scores.
     #[error(transparent)]
     Benchmark(#[from] benchmarks::Error),
@@ -119,7 +131,7 @@ pub enum Error {
 
 /// The first `limit` prompts of a mini task's split.
 pub fn mini_examples(task: Mini, options: &TaskOptions, limit: usize) -> Result<Vec<Example>, Error> {
-    let split = options.split;
+    let split = options.split.unwrap_or(Split::Test);
     if limit > MINI_MOST {
         return Err(Error::TooMany { task, most: MINI_MOST, what: "prompts to ask".into(), limit });
     }
@@ -145,27 +157,37 @@ pub enum OpenTask {
     },
     /// Texts with gaps, of the user's own.
     Infill(InfillTask),
+    /// A task file of the user's own.
+    File(Box<FileTask>),
 }
 
 impl OpenTask {
     /// Generates or reads the questions, and starts the judges.
     pub fn open(spec: &EvalSpec) -> Result<OpenTask, Error> {
         let mut open = OpenTask::open_unjudged(spec)?;
-        if let (TaskName::Benchmark(task), OpenTask::Benchmark { judges, .. }) = (spec.task, &mut open) {
-            *judges = JudgeSet::start(task, &spec.judges)?;
-        }
+        open.start_judges(spec)?;
         Ok(open)
+    }
+
+    /// Starts the judges of a task that was opened without.
+    pub fn start_judges(&mut self, spec: &EvalSpec) -> Result<(), Error> {
+        match self {
+            OpenTask::Benchmark { loaded, judges, .. } => *judges = JudgeSet::start(loaded.benchmark(), &spec.judges)?,
+            OpenTask::File(file) => file.judges = JudgeSet::start_own(&file.task, &spec.judges)?,
+            OpenTask::Mini(_) | OpenTask::Infill(_) => {}
+        }
+        Ok(())
     }
 
     /// Generates or reads the questions, for whoever wants no scores.
     pub fn open_unjudged(spec: &EvalSpec) -> Result<OpenTask, Error> {
-        match spec.task {
-            TaskName::Mini(task) => {
+        match &spec.task {
+            &TaskName::Mini(task) => {
                 let limit = spec.questions.limit.map_or(MINI_LIMIT, Into::into);
                 let examples = mini_examples(task, &spec.questions, limit)?;
                 Ok(OpenTask::Mini(MiniTask { task, examples, stops: spec.run.stop.clone() }))
             }
-            TaskName::Benchmark(task) => {
+            &TaskName::Benchmark(task) => {
                 let data = spec.data.as_ref().ok_or(Error::NoData { task })?;
                 let loaded = Box::new(task.load(data)?);
                 let variant = Variant { shots: spec.questions.shots, ranks: spec.questions.ranks };
@@ -173,13 +195,18 @@ impl OpenTask {
                 Ok(OpenTask::Benchmark { loaded, variant, judges: JudgeSet::default() })
             }
             TaskName::Infill => Ok(OpenTask::Infill(InfillTask::open(spec.data.as_deref())?)),
+            TaskName::File(file) => {
+                let wanted = Wanted { split: spec.questions.split, shots: spec.questions.shots };
+                let task = OwnTask::open(file.path(), wanted)?;
+                Ok(OpenTask::File(Box::new(FileTask::new(task, &spec.run.stop))))
+            }
         }
     }
 
     /// Two points with the same key ask the same.
     pub fn key(spec: &EvalSpec) -> String {
         let questions = TaskOptions { batch: None, wrapper: None, ..spec.questions.clone() };
-        format!("{:?}", (spec.task, questions, &spec.judges, &spec.data, &spec.run.stop))
+        format!("{:?}", (&spec.task, questions, &spec.judges, &spec.data, &spec.run.stop))
     }
 
     /// How many questions a point asks.
@@ -188,6 +215,7 @@ impl OpenTask {
             OpenTask::Mini(task) => task.docs(),
             OpenTask::Benchmark { loaded, .. } => loaded.docs(),
             OpenTask::Infill(task) => task.docs(),
+            OpenTask::File(file) => file.docs(),
         };
         spec.questions.limit.map_or(docs, |limit| docs.min(limit.get()))
     }
@@ -197,6 +225,7 @@ impl OpenTask {
         match self {
             OpenTask::Mini(task) => first(task, limit),
             OpenTask::Infill(task) => first(task, limit),
+            OpenTask::File(file) => first(&**file, limit),
             OpenTask::Benchmark { loaded, variant, .. } => {
                 let prompts = loaded.prompts(*variant)?;
                 let question = |doc| Ok((doc, Question { prompt: prompts.prompt(doc)?, form: Form::Continue }));
@@ -208,9 +237,32 @@ impl OpenTask {
     /// What a reader of the score must know.
     pub fn warnings(&self) -> Vec<String> {
         match self {
-            OpenTask::Mini(_) | OpenTask::Infill(_) => Vec::new(),
+            OpenTask::Mini(_) | OpenTask::Infill(_) | OpenTask::File(_) => Vec::new(),
             OpenTask::Benchmark { loaded, .. } => loaded.warnings(),
         }
+    }
+
+    /// How many positions a model generates after a prompt by default; 0 where gaps are filled.
+    pub fn length(&self) -> usize {
+        match self {
+            OpenTask::Mini(task) => task.task.length(),
+            OpenTask::Benchmark { loaded, .. } => loaded.benchmark().length(),
+            OpenTask::Infill(_) => 0,
+            OpenTask::File(file) => file.task.length(),
+        }
+    }
+
+    /// The task file, if it is one.
+    pub fn file(&self) -> Option<&FileTask> {
+        match self {
+            OpenTask::File(file) => Some(file),
+            _ => None,
+        }
+    }
+
+    /// Refuses options that this task does not have, rather than ignore them.
+    pub fn check_options(&self, spec: &EvalSpec) -> Result<(), Error> {
+        idle::idle(spec, self.file()).map_or(Ok(()), |idle| Err(idle.into()))
     }
 
     /// Lends the task to whoever asks it.
@@ -218,6 +270,7 @@ impl OpenTask {
         match self {
             OpenTask::Mini(task) => ask(task),
             OpenTask::Infill(task) => ask(task),
+            OpenTask::File(file) => ask(&**file),
             OpenTask::Benchmark { loaded, variant, judges } => {
                 let prompts = loaded.prompts(*variant)?;
                 let stops = &run.settings.options.stop;
@@ -246,6 +299,8 @@ pub struct ResolvedRun {
 impl ResolvedRun {
     /// Decides every default of a point, for a model of which no weight need be loaded.
     pub fn new(spec: &EvalSpec, task: &OpenTask, about: &About) -> Result<ResolvedRun, Error> {
+        let held = held_to_options(spec, task)?;
+        let spec = held.as_ref().unwrap_or(spec);
         spec.run.check()?;
         spec.run.check_companion(&spec.sampler)?;
         // A family's name is its wrapper's; the others have none.
@@ -254,10 +309,13 @@ impl ResolvedRun {
             OpenTask::Mini(task) => {
                 let infill = task.task.form() == Form::Infill;
                 if infill && spec.run.chat {
-                    return Err(Error::NotForInfill { option: "chat", task: spec.task });
+                    return Err(Error::NotForInfill { option: "chat", task: spec.task.clone() });
                 }
                 let options = &spec.questions;
-                let corpus = [("split", json!(options.split.name())), ("corpus_seed", json!(options.corpus_seed))];
+                let corpus = [
+                    ("split", json!(options.split.unwrap_or(Split::Test).name())),
+                    ("corpus_seed", json!(options.corpus_seed)),
+                ];
                 (corpus.map(|(name, value)| (name.into(), value)).into_iter().collect(), false)
             }
             OpenTask::Benchmark { loaded, variant, judges } => {
@@ -268,10 +326,11 @@ impl ResolvedRun {
             }
             OpenTask::Infill(task) => {
                 if spec.run.chat {
-                    return Err(Error::NotForInfill { option: "chat", task: spec.task });
+                    return Err(Error::NotForInfill { option: "chat", task: spec.task.clone() });
                 }
                 (Map::from_iter([("data".into(), task.source())]), false)
             }
+            OpenTask::File(file) => (file.what(), false),
         };
         let (bos, end) = match spec.run.bos.unwrap_or(wants_bos || about.frame.is_some()) {
             true => {
@@ -287,7 +346,7 @@ impl ResolvedRun {
         if spec.run.chat && !about.chats {
             return Err(Error::NoChatTemplate { model: spec.model.clone() });
         }
-        let length = length.unwrap_or(spec.task.length());
+        let length = length.unwrap_or(task.length());
         let named = [("task", json!(spec.task.name())), ("model", json!(spec.model)), ("sampler", json!(spec.sampler))];
         what.extend(named.map(|(name, value)| (name.into(), value)));
         what.extend(spec.run.deciding(length, bos));
@@ -320,6 +379,18 @@ impl ResolvedRun {
     }
 }
 
+/// The same run, its answers held to the options of a task file that says so.
+fn held_to_options(spec: &EvalSpec, task: &OpenTask) -> Result<Option<EvalSpec>, Error> {
+    let Some(options) = task.file().and_then(|file| file.task.held_to()) else { return Ok(None) };
+    if let given @ [_, ..] = spec.run.constraints().as_slice() {
+        let limit = "left out, since the task file holds answers to its options (constrain = true)".into();
+        return Err(cofill::Error::BadSetting { what: "constraint", limit, given: given.join(" and ") }.into());
+    }
+    let mut spec = spec.clone();
+    spec.run.choice = options.to_vec();
+    Ok(Some(spec))
+}
+
 /// One score, open: a model, a task, and every default decided.
 pub struct Evaluation {
     engine: Engine,
@@ -332,7 +403,9 @@ pub struct Evaluation {
 impl Evaluation {
     /// Opens the task, then the model: what is wrong with a request shows before weights are read.
     pub fn open(spec: &EvalSpec) -> Result<Evaluation, Error> {
-        let task = OpenTask::open(spec)?;
+        let mut task = OpenTask::open_unjudged(spec)?;
+        task.check_options(spec)?;
+        task.start_judges(spec)?;
         let checkpoint = Engine::checkpoint_at(&spec.place())?;
         let spec = &EvalSpec { sampler: cofill_engine::settle(&spec.sampler, &checkpoint)?, ..spec.clone() };
         let run = ResolvedRun::new(spec, &task, &About::checkpoint(&checkpoint)?)?;
@@ -399,8 +472,10 @@ fn ask_watched(
     watch: &mut dyn FnMut(Round),
 ) -> Result<Vec<Record>, Error> {
     engine.configure(&run.settings.options)?; // points of a sweep share a model, not its guidance
-    if let OpenTask::Infill(task) = task {
-        docs.clone().try_for_each(|doc| task.check(doc, engine, &run.settings))?;
+    match task {
+        OpenTask::Infill(task) => docs.clone().try_for_each(|doc| task.check(doc, engine, &run.settings))?,
+        OpenTask::File(file) => docs.clone().try_for_each(|doc| file.check(doc, engine, &run.settings))?,
+        OpenTask::Mini(_) | OpenTask::Benchmark { .. } => {}
     }
     let ends = engine.ends();
     let language = engine.language(&run.settings.options)?;

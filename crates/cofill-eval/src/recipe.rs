@@ -14,22 +14,24 @@
 //! that several of them name is run once. Everything else a section may say is an option of [`RunOptions`], [`TaskOptions`] or
 //! [`JudgeOptions`], by the same name.
 //!
-//! A recipe says what to run, never where: folders of models and data are the machine's matter ([`EvalSpec::place`]). A word that
-//! nobody knows is an error with its line, because a misspelt key would otherwise be a silent default.
+//! A recipe says what to run, never where: folders of models and data are the machine's matter ([`EvalSpec::place`]); only task files are
+//! named by their places, from the recipe's folder. A word that nobody knows is an error with its line, because a misspelt key would
+//! otherwise be a silent default.
 
 mod grid;
 
+use crate::idle;
+use crate::open;
 use crate::spec::{EvalSpec, JudgeOptions, TaskOptions};
 use cofill::{Registry, SamplerSpec};
 use cofill_engine::{Length, RunOptions};
 use cofill_tasks::TaskName;
+use cofill_tasks::toml_text::{WrongLine, unknown_key};
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fmt::Display;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -42,6 +44,16 @@ pub struct Recipe {
     pub about: String,
     /// Its operating points, each once, in order.
     pub points: Vec<EvalSpec>,
+    /// Where it names models and tasks, for errors that show only when these are opened.
+    pub origins: Origins,
+}
+
+/// The lines of a recipe that name something.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Origins {
+    path: PathBuf,
+    models: BTreeMap<String, WrongLine>,
+    tasks: BTreeMap<String, WrongLine>,
 }
 
 /// How a recipe can be refused.
@@ -56,26 +68,18 @@ pub enum Error {
         source: std::io::Error,
     },
     /// A line of it is wrong.
-    #[error("`{}`, line {line}, `{text}`: {problem}", .path.display())]
+    #[error("`{}`, {wrong}", .path.display())]
     Line {
         /// The file.
         path: PathBuf,
-        /// Counted from 1.
-        line: usize,
-        /// What stands there.
-        text: String,
-        /// What is wrong.
-        problem: String,
+        /// The line, and what is wrong with it.
+        wrong: WrongLine,
     },
-    /// Its lines are right, and together they are not.
-    #[error("`{}`, sweep {section}: {problem}", .path.display())]
-    Section {
+    /// It names no points.
+    #[error("`{}` has no sweep; add [[sweep]] with `models`, `tasks` and `samplers`", .path.display())]
+    Empty {
         /// The file.
         path: PathBuf,
-        /// Which `[[sweep]]`, counted from 1.
-        section: usize,
-        /// What is wrong.
-        problem: String,
     },
 }
 
@@ -93,29 +97,76 @@ impl Recipe {
 
     /// Reads a text; `path` is where it stood.
     pub fn parse(path: &Path, text: &str, registry: &Registry) -> Result<Recipe, Error> {
-        let wrong =
-            |error: toml::de::Error| wrong_line(path, text, error.span().map_or(0, |span| span.start), error.message());
-        let mut top = DeTable::parse(text).map_err(wrong)?;
+        let line = |wrong: WrongLine| Error::Line { path: path.into(), wrong };
+        let at = |(at, problem): Wrong| line(WrongLine::at(text, at, &problem));
+        let mut top = DeTable::parse(text).map_err(|error| line(WrongLine::of(text, &error)))?;
         let sections = top.get_mut().remove("sweep");
-        let Top { about } = Top::deserialize(toml::Deserializer::from(top)).map_err(wrong)?;
+        if let Some((at, problem)) = unknown_key(top.get_ref(), &["about"]) {
+            return Err(line(WrongLine::at(text, at, &format!("{problem}, [[sweep]]"))));
+        }
+        let Top { about } = Top::deserialize(toml::Deserializer::from(top)).map_err(|error| at(wrong(&error)))?;
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let mut origins = Origins { path: path.into(), ..Origins::default() };
         let mut points: Vec<EvalSpec> = Vec::new();
-        for (table, i) in tables(sections).map_err(|at| wrong_line(path, text, at, NOT_TABLES))?.into_iter().zip(1..) {
-            let section = Section::read(table).map_err(|(at, problem)| wrong_line(path, text, at, &problem))?;
-            let samplers = section.samplers(registry).map_err(|(at, problem)| wrong_line(path, text, at, &problem))?;
-            let found = section.points(&samplers);
-            let found = found.map_err(|problem| Error::Section { path: path.into(), section: i, problem })?;
-            for point in found {
+        for table in tables(sections).map_err(|place| at((place, NOT_TABLES.into())))? {
+            let section = Section::read(table).map_err(at)?;
+            let (samplers, tasks) = (section.samplers(registry).map_err(at)?, section.tasks(folder).map_err(at)?);
+            section.check(&tasks).map_err(at)?;
+            for point in section.points(&tasks, &samplers) {
                 if !points.contains(&point) {
                     points.push(point);
                 }
             }
+            let origin = |at: usize| WrongLine::at(text, at, "");
+            for model in &section.lists.models {
+                origins.models.entry(model.get_ref().clone()).or_insert_with(|| origin(model.span().start));
+            }
+            for (task, given) in tasks.iter().zip(&section.lists.tasks) {
+                origins.tasks.entry(task.name().to_owned()).or_insert_with(|| origin(given.span().start));
+            }
         }
         if points.is_empty() {
-            let problem = "there is none; add [[sweep]] with `models`, `tasks` and `samplers`".into();
-            return Err(Error::Section { path: path.into(), section: 1, problem });
+            return Err(Error::Empty { path: path.into() });
         }
         let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-        Ok(Recipe { name: name.unwrap_or_default(), about, points })
+        let recipe = Recipe { name: name.unwrap_or_default(), about, points, origins };
+        recipe.check_names()?;
+        Ok(recipe)
+    }
+
+    /// Refuses two task files of one name: their results could not be told apart.
+    fn check_names(&self) -> Result<(), Error> {
+        let mut files: BTreeMap<&str, &TaskName> = BTreeMap::new();
+        for EvalSpec { task, .. } in &self.points {
+            let first = *files.entry(task.name()).or_insert(task);
+            if first != task {
+                let problem = format!("`{first}` and `{task}` are both called `{}`; rename one of them", task.name());
+                return Err(self.blame(self.origins.tasks.get(task.name()), problem));
+            }
+        }
+        Ok(())
+    }
+
+    /// A problem with the model of a point, on the line that names it.
+    pub(crate) fn model(&self, name: &str, error: cofill_engine::Error) -> open::Error {
+        match self.origins.models.get(name) {
+            Some(line) => self.blame(Some(line), error.to_string()).into(),
+            None => error.into(),
+        }
+    }
+
+    /// A problem with the task of a point, on the line that names it. What a recipe cannot change stays as it is.
+    pub(crate) fn task(&self, name: &str, error: open::Error) -> open::Error {
+        match (&error, self.origins.tasks.get(name)) {
+            (open::Error::Own(problem), Some(line)) => self.blame(Some(line), problem.to_string()).into(),
+            _ => error,
+        }
+    }
+
+    fn blame(&self, line: Option<&WrongLine>, problem: String) -> Error {
+        let unknown = WrongLine { line: 1, text: String::new(), problem: String::new() };
+        let wrong = WrongLine { problem, ..line.cloned().unwrap_or(unknown) };
+        Error::Line { path: self.origins.path.clone(), wrong }
     }
 }
 
@@ -123,7 +174,15 @@ impl Recipe {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Top {
+    #[serde(default)]
     about: String,
+}
+
+/// A problem at a byte of the text.
+type Wrong = (usize, String);
+
+fn wrong(error: &toml::de::Error) -> Wrong {
+    (error.span().map_or(0, |span| span.start), error.message().replace("missing field", "missing key"))
 }
 
 type Table<'t> = Spanned<DeTable<'t>>;
@@ -150,6 +209,9 @@ struct Section {
     run: RunOptions,
     questions: TaskOptions,
     judges: JudgeOptions,
+    /// Where it begins, and each of its keys.
+    begins: usize,
+    keys: BTreeMap<String, usize>,
 }
 
 /// The keys of [`Lists`].
@@ -159,8 +221,8 @@ const LISTS: [&str; 5] = ["models", "tasks", "samplers", "lengths", "limits"];
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Lists {
-    models: Vec<String>,
-    tasks: Vec<Named<TaskName>>,
+    models: Vec<Spanned<String>>,
+    tasks: Vec<Spanned<String>>,
     samplers: Vec<Spanned<String>>,
     #[serde(default)]
     lengths: Vec<NonZeroUsize>,
@@ -171,24 +233,41 @@ struct Lists {
 
 impl Section {
     /// Deals the keys of a table to whom they belong. What is left belongs to nobody, and is refused with its line.
-    fn read(mut table: Table<'_>) -> Result<Section, (usize, String)> {
-        let wrong = |error: toml::de::Error| (error.span().map_or(0, |span| span.start), error.message().to_owned());
-        let run = options(&mut table).map_err(wrong)?;
-        let questions = options(&mut table).map_err(wrong)?;
-        let judges = options(&mut table).map_err(wrong)?;
-        if let Some((key, _)) = table.get_ref().iter().find(|(key, _)| !LISTS.contains(&key.get_ref().as_ref())) {
-            let known = LISTS.map(str::to_owned).into_iter();
-            let known = known.chain(keys::<RunOptions>()).chain(keys::<TaskOptions>()).chain(keys::<JudgeOptions>());
-            let known: Vec<String> = known.map(|key| format!("`{key}`")).collect();
-            let problem = format!("unknown field `{}`, expected one of {}", key.get_ref(), known.join(", "));
-            return Err((key.span().start, problem));
+    fn read(mut table: Table<'_>) -> Result<Section, Wrong> {
+        let begins = table.span().start;
+        let place = |(key, _): (&Spanned<_>, _)| (AsRef::<str>::as_ref(key.get_ref()).to_owned(), key.span().start);
+        let keys = table.get_ref().iter().map(place).collect();
+        let run = options(&mut table).map_err(|error| wrong(&error))?;
+        let questions = options(&mut table).map_err(|error| wrong(&error))?;
+        let judges = options(&mut table).map_err(|error| wrong(&error))?;
+        if table.get_ref().contains_key("allow_command") {
+            let problem = "a recipe cannot allow commands; give --allow-command to the sweep";
+            let at = table.get_ref().get("allow_command").map_or(begins, |value| value.span().start);
+            return Err((at, problem.into()));
         }
-        let lists = Lists::deserialize(toml::Deserializer::from(table)).map_err(wrong)?;
-        Ok(Section { lists, run, questions, judges })
+        let known = LISTS.map(str::to_owned).into_iter();
+        let known = known.chain(self::keys::<RunOptions>()).chain(self::keys::<TaskOptions>());
+        let known: Vec<String> = known.chain(self::keys::<JudgeOptions>()).collect();
+        // Of what is left, the lists are known, and the rest to nobody.
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        if let Some(unknown) = unknown_key(table.get_ref(), &known) {
+            return Err(unknown);
+        }
+        let missing = LISTS[..3].iter().find(|key| !table.get_ref().contains_key(**key));
+        if let Some(key) = missing {
+            return Err((begins, format!("missing key `{key}`; add {key} = [\"..\"]")));
+        }
+        let lists = Lists::deserialize(toml::Deserializer::from(table)).map_err(|error| wrong(&error))?;
+        Ok(Section { lists, run, questions, judges, begins, keys })
+    }
+
+    /// Where a key stands.
+    fn at(&self, key: &str) -> usize {
+        self.keys.get(key).copied().unwrap_or(self.begins)
     }
 
     /// The samplers of every entry, or where one is wrong and why.
-    fn samplers(&self, registry: &Registry) -> Result<Vec<SamplerSpec>, (usize, String)> {
+    fn samplers(&self, registry: &Registry) -> Result<Vec<SamplerSpec>, Wrong> {
         let mut all = Vec::new();
         for entry in &self.lists.samplers {
             let found = grid::samplers(entry.get_ref(), registry);
@@ -197,20 +276,28 @@ impl Section {
         Ok(all)
     }
 
+    /// The tasks, or where one is wrong and why. Task files are meant from the recipe's folder.
+    fn tasks(&self, folder: &Path) -> Result<Vec<TaskName>, Wrong> {
+        let task = |given: &Spanned<String>| match given.get_ref().parse() {
+            Ok(TaskName::File(file)) => Ok(TaskName::File(file.within(folder))),
+            parsed => parsed.map_err(|problem| (given.span().start, problem)),
+        };
+        self.lists.tasks.iter().map(task).collect()
+    }
+
     /// The product.
-    fn points(&self, samplers: &[SamplerSpec]) -> Result<Vec<EvalSpec>, String> {
-        self.check()?;
-        let Lists { models, tasks, lengths, limits, .. } = &self.lists;
+    fn points(&self, tasks: &[TaskName], samplers: &[SamplerSpec]) -> Vec<EvalSpec> {
+        let Lists { models, lengths, limits, .. } = &self.lists;
         let lengths: Vec<Option<Length>> = match lengths.is_empty() {
             true => vec![self.run.length],
             false => lengths.iter().map(|length| Some(length.get().into())).collect(),
         };
         let mut points = Vec::with_capacity(models.len() * tasks.len() * samplers.len() * lengths.len());
         for model in models {
-            for Named(task) in tasks {
+            for task in tasks {
                 for sampler in samplers {
                     for &length in &lengths {
-                        let mut spec = EvalSpec::new(*task, model, sampler.clone());
+                        let mut spec = EvalSpec::new(task.clone(), model.get_ref(), sampler.clone());
                         spec.run = self.run.clone();
                         spec.run.length = length;
                         spec.questions = self.questions.clone();
@@ -221,25 +308,37 @@ impl Section {
                 }
             }
         }
-        Ok(points)
+        points
     }
 
-    fn check(&self) -> Result<(), String> {
-        let Lists { models, tasks, samplers, lengths, limits } = &self.lists;
+    /// Refuses keys that are right by themselves and not together.
+    fn check(&self, tasks: &[TaskName]) -> Result<(), Wrong> {
+        let Lists { models, samplers, lengths, limits, .. } = &self.lists;
         let lists = [("models", models.len()), ("tasks", tasks.len()), ("samplers", samplers.len())];
         if let Some((key, _)) = lists.iter().find(|(_, n)| *n == 0) {
-            return Err(format!("`{key}` is empty, and a product with nothing is nothing; name at least one"));
+            let problem = format!("`{key}` is empty, and a product with nothing is nothing; name at least one");
+            return Err((self.at(key), problem));
         }
-        let is_asked = |task: &&String| tasks.iter().any(|Named(asked)| asked.name() == task.as_str());
+        let is_asked = |task: &&String| tasks.iter().any(|asked| asked.name() == task.as_str());
         if let Some(task) = limits.keys().find(|task| !is_asked(task)) {
-            return Err(format!(
-                "`limits` names `{task}`, which is not among `tasks`; add it there, or remove it here"
-            ));
+            let problem =
+                format!("`limits` names `{task}`, which is not among `tasks`; add it there, or remove it here");
+            return Err((self.at("limits"), problem));
         }
         if self.run.length.is_some() && !lengths.is_empty() {
-            return Err("`length` and `lengths` are both given; remove one".into());
+            return Err((self.at("lengths"), "`length` and `lengths` are both given; remove one".into()));
         }
-        self.run.check().and_then(|()| self.run.fixed_length()).map(drop).map_err(|error| error.to_string())
+        if let Some(idle) = idle::idle_for_all(tasks, &self.questions, &self.judges) {
+            return Err((self.at(idle.option), format!("{idle}; remove it")));
+        }
+        let checked = self.run.check().and_then(|()| self.run.fixed_length());
+        checked.map(drop).map_err(|error| {
+            // The error knows its setting, whose first word is the key.
+            let said = error.to_string();
+            let named = self.keys.iter().find(|(key, _)| said.starts_with(key.as_str()));
+            let constraint = || self.run.constraints().first().and_then(|key| self.keys.get_key_value(*key));
+            (named.or_else(constraint).map_or(self.begins, |(_, at)| *at), said)
+        })
     }
 }
 
@@ -259,23 +358,6 @@ fn options<T: DeserializeOwned + Serialize + Default>(table: &mut Table<'_>) -> 
         }
     }
     T::deserialize(toml::Deserializer::from(Spanned::new(span, own)))
-}
-
-/// Anything that is written by its name.
-#[derive(Default)]
-struct Named<T>(T);
-
-impl<'de, T: FromStr<Err: Display>> Deserialize<'de> for Named<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Named<T>, D::Error> {
-        String::deserialize(deserializer)?.parse().map(Named).map_err(serde::de::Error::custom)
-    }
-}
-
-/// A problem with the line it is in; `at` counts bytes.
-fn wrong_line(path: &Path, text: &str, at: usize, problem: &str) -> Error {
-    let line = text.as_bytes()[..at.min(text.len())].iter().filter(|byte| **byte == b'\n').count();
-    let text = text.lines().nth(line).unwrap_or_default().trim().to_owned();
-    Error::Line { path: path.into(), line: line + 1, text, problem: problem.replace('\n', " ") }
 }
 
 #[cfg(test)]

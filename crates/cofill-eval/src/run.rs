@@ -28,6 +28,21 @@ pub trait Task {
     fn judge_tokens(&self, doc: usize, _tokens: &[TokenId], raw: &str, codec: &dyn Codec) -> Result<Judged, Error> {
         self.judge(doc, raw, codec)
     }
+    /// The same for the answers of a batch, for a task that is better asked once; in their order.
+    fn judge_all(&self, answers: &[Answer<'_>], codec: &dyn Codec) -> Result<Vec<Judged>, Error> {
+        answers.iter().map(|answer| self.judge_tokens(answer.doc, answer.tokens, answer.raw, codec)).collect()
+    }
+}
+
+/// What was generated for a question.
+#[derive(Debug, Clone, Copy)]
+pub struct Answer<'a> {
+    /// The question.
+    pub doc: usize,
+    /// The tokens that were generated.
+    pub tokens: &'a [TokenId],
+    /// Their text, special tokens included; of an infill, the whole text.
+    pub raw: &'a str,
 }
 
 /// A question.
@@ -99,6 +114,12 @@ pub enum Error {
     /// A row of an infill that this model's tokenizer cannot be scored on.
     #[error(transparent)]
     Infill(#[from] crate::infill::Error),
+    /// A row of a task file that this model cannot be asked.
+    #[error(transparent)]
+    Unaskable(#[from] crate::own::Unaskable),
+    /// A task file that cannot be scored.
+    #[error(transparent)]
+    Own(#[from] cofill_tasks::own::Error),
     /// What LLaDA's or Dream's harness does cannot be done.
     #[error(transparent)]
     Wrapper(#[from] wrapper::Error),
@@ -173,7 +194,7 @@ impl Run<'_> {
             let decode = self.decode(doc, question.form, start.clone())?;
             asked.insert(pool.add(decode), InFlight { doc, question, start, seconds: 0.0 });
         }
-        let mut records = Vec::with_capacity(asked.len());
+        let mut filled = Vec::with_capacity(asked.len());
         let mut round =
             Round { forwards: 0, filled: 0, masks: asked.values().map(|asked| asked.start.n_masked()).sum() };
         while !pool.is_empty() {
@@ -192,12 +213,14 @@ impl Run<'_> {
             watch(round);
             for (ticket, _, decode) in pool.finished() {
                 if let Some(asked) = asked.remove(&ticket) {
-                    records.push(self.record(&asked, &decode)?);
+                    filled.push(self.filled(asked, &decode)?);
                 }
             }
         }
-        records.sort_by_key(|record| record.doc_id);
-        Ok(records)
+        filled.sort_by_key(|filled| filled.asked.doc);
+        let answers: Vec<Answer<'_>> = filled.iter().map(Filled::answer).collect();
+        let judged = self.task.judge_all(&answers, self.codec)?;
+        Ok(filled.iter().zip(judged).map(|(filled, judged)| filled.record(judged)).collect())
     }
 
     /// A decode whose noise is its question's own.
@@ -222,12 +245,12 @@ impl Run<'_> {
         held.map_err(|error| Error::Language(Box::new(error)))
     }
 
-    fn record(&self, asked: &InFlight, decode: &Decode) -> Result<Record, Error> {
-        let InFlight { doc, question, start, seconds } = asked;
+    /// What became of a question, before anybody has judged it.
+    fn filled(&self, asked: InFlight, decode: &Decode) -> Result<Filled, Error> {
         let filled = decode.canvas().tokens();
-        let is_generated = |at: &usize| start.is_masked(*at);
+        let is_generated = |at: &usize| asked.start.is_masked(*at);
         let tokens: Vec<TokenId> = (0..filled.len()).filter(is_generated).map(|at| filled[at]).collect();
-        let text = match question.form {
+        let raw = match asked.question.form {
             Form::Continue => self.codec.decode(&tokens),
             Form::Infill => {
                 let Settings { bos, end, .. } = self.settings;
@@ -238,22 +261,52 @@ impl Run<'_> {
         let ends = |token: &TokenId| eos.as_deref() == Some(std::slice::from_ref(token));
         let end = tokens.iter().position(ends).unwrap_or(tokens.len());
         let n_filled = tokens.len() - decode.canvas().n_masked();
-        let Judged { text, scored } = self.task.judge_tokens(*doc, &tokens, &text.map_err(Error::Text)?, self.codec)?;
-        Ok(Record {
-            doc_id: *doc,
-            prompt_sha256: data::sha256(question.prompt.as_bytes()),
-            filled: n_filled,
-            useful: Some(end.min(n_filled)),
+        Ok(Filled {
+            raw: raw.map_err(Error::Text)?,
+            n_filled,
+            useful: end.min(n_filled),
             tokens,
+            nfe: decode.nfe(),
+            companion_nfe: decode.companion_nfe(),
+            steps: decode.steps(),
+            asked,
+        })
+    }
+}
+
+/// A question whose canvas is full.
+struct Filled {
+    asked: InFlight,
+    tokens: Vec<TokenId>,
+    raw: String,
+    n_filled: usize,
+    useful: usize,
+    nfe: usize,
+    companion_nfe: usize,
+    steps: usize,
+}
+
+impl Filled {
+    fn answer(&self) -> Answer<'_> {
+        Answer { doc: self.asked.doc, tokens: &self.tokens, raw: &self.raw }
+    }
+
+    fn record(&self, Judged { text, scored }: Judged) -> Record {
+        Record {
+            doc_id: self.asked.doc,
+            prompt_sha256: data::sha256(self.asked.question.prompt.as_bytes()),
+            filled: self.n_filled,
+            useful: Some(self.useful),
+            tokens: self.tokens.clone(),
             text,
             score: scored.first(),
             notes: results::notes(&scored),
             filters: results::filters(&scored),
-            nfe: decode.nfe(),
-            companion_nfe: decode.companion_nfe(),
-            steps: (decode.steps() < decode.nfe()).then(|| decode.steps()),
-            seconds: *seconds,
-        })
+            nfe: self.nfe,
+            companion_nfe: self.companion_nfe,
+            steps: (self.steps < self.nfe).then_some(self.steps),
+            seconds: self.asked.seconds,
+        }
     }
 }
 
@@ -306,7 +359,7 @@ pub struct BenchmarkTask<'a> {
     pub stops: &'a [String],
 }
 
-fn texts(stops: &[String]) -> Vec<&str> {
+pub(crate) fn texts(stops: &[String]) -> Vec<&str> {
     stops.iter().map(String::as_str).collect()
 }
 

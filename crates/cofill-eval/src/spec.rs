@@ -19,20 +19,21 @@ use std::path::PathBuf;
 #[cfg_attr(feature = "clap", derive(clap::Args))]
 #[serde(default, deny_unknown_fields)]
 pub struct TaskOptions {
-    /// How many questions (default: 500 of a mini task, all of a benchmark).
+    /// How many questions (default: 500 of a mini task, all of any other).
     #[cfg_attr(feature = "clap", arg(long, value_name = "N"))]
     pub limit: Option<NonZeroUsize>,
     /// Questions decoded together (default: 16 for narrow models, 1 for others). Changes no record.
     #[cfg_attr(feature = "clap", arg(long, value_name = "N"))]
     pub batch: Option<NonZeroUsize>,
-    /// Of a mini task: train, validation or test. They share no prompt.
-    #[cfg_attr(feature = "clap", arg(long, default_value = "test"))]
-    #[serde(with = "named")]
-    pub split: Split,
+    /// Of a mini task: train, validation or test (default: test), which share no prompt. Of a task file: validation or test (default: all of
+    /// its rows).
+    #[cfg_attr(feature = "clap", arg(long))]
+    #[serde(with = "named::option")]
+    pub split: Option<Split>,
     /// Of a mini task: which prompts of the split.
     #[cfg_attr(feature = "clap", arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true))]
     pub corpus_seed: u64,
-    /// Of a benchmark: few-shot examples (default: the paper's).
+    /// Of a benchmark or a task file: few-shot examples (default: the paper's, or what the file says).
     #[cfg_attr(feature = "clap", arg(long, value_name = "N"))]
     pub shots: Option<usize>,
     /// Of gsm8k: draw few-shot examples as the harness does on N processes.
@@ -59,6 +60,11 @@ pub struct JudgeOptions {
     /// Run generated code even where this machine offers too little to hold it. It can then do what you can.
     #[cfg_attr(feature = "clap", arg(long))]
     pub unsafe_exec: bool,
+    /// Of a task file that judges by a command of its own: run it. It can do what you can. No recipe and no plan can say so: who starts a run
+    /// does.
+    #[cfg_attr(feature = "clap", arg(long))]
+    #[serde(skip)]
+    pub allow_command: bool,
 }
 
 /// One model, task and sampler, and how they are put together. It is what was asked for: what that means (hashes, defaults that the
@@ -95,7 +101,7 @@ impl Default for TaskOptions {
         TaskOptions {
             limit: None,
             batch: None,
-            split: Split::Test,
+            split: None,
             corpus_seed: 0,
             shots: None,
             ranks: NonZeroUsize::MIN,
@@ -106,7 +112,7 @@ impl Default for TaskOptions {
 
 impl Default for JudgeOptions {
     fn default() -> JudgeOptions {
-        JudgeOptions { math: Math::default(), python: "python3".into(), unsafe_exec: false }
+        JudgeOptions { math: Math::default(), python: "python3".into(), unsafe_exec: false, allow_command: false }
     }
 }
 

@@ -223,7 +223,7 @@ impl Sweep {
         let key = |planned: &Planned| {
             let EvalSpec { model, run, task, .. } = &planned.point;
             let dtype = run.dtype.map(|dtype| dtype.to_string());
-            (model.clone(), dtype, task.name(), planned.name.clone())
+            (model.clone(), dtype, task.name().to_owned(), planned.name.clone())
         };
         points.sort_by_cached_key(key);
         Ok(points)

@@ -125,7 +125,7 @@ impl Evaluation {
 /// ----------
 /// task : str
 ///     ``chain``, ``sums``, ``code``, ``sudoku``, ``predicates``; ``gsm8k``, ``gsm8k_cot``, ``math500``, ``humaneval``, ``mbpp`` with ``data=FOLDER``;
-///     ``infill`` with ``data=FILE``.
+///     ``infill`` with ``data=FILE``; or a task file, ``my.toml`` (``docs/tasks.md``; one that judges by a command wants ``allow_command=True``).
 /// model : str
 ///     As for `Engine`.
 /// sampler : str, Sampler, object or class
@@ -197,9 +197,17 @@ pub(crate) fn evaluate(
 fn spec(task: &str, model: &str, sampler: SamplerSpec, options: Option<&Bound<'_, PyDict>>) -> PyResult<EvalSpec> {
     let base = [("task", task), ("model", model), ("sampler", DEFAULT_SAMPLER)];
     let base = base.map(|(name, value)| (name.to_owned(), value.into())).into_iter().collect();
-    let spec: EvalSpec<String> = read(&keywords(options)?, &base)?;
-    let spec = spec.resolve(&registry()).or_raise()?;
-    Ok(EvalSpec { sampler, ..spec })
+    let mut options = keywords(options)?;
+    // No file can allow a command; a program that calls us can.
+    let allowed = match options.remove("allow_command") {
+        None | Some(serde_json::Value::Bool(false)) => false,
+        Some(serde_json::Value::Bool(true)) => true,
+        Some(other) => return Err(request(format!("allow_command is {other}; give True or False"))),
+    };
+    let spec: EvalSpec<String> = read(&options, &base)?;
+    let mut spec = EvalSpec { sampler, ..spec.resolve(&registry()).or_raise()? };
+    spec.judges.allow_command = allowed;
+    Ok(spec)
 }
 
 /// Who makes results.
@@ -250,7 +258,7 @@ pub(crate) fn sweep(
     if limit == Some(0) || unit == 0 {
         return Err(request("limit and unit must be 1 or more"));
     }
-    let places = Places { models, data, limit: limit.and_then(NonZeroUsize::new), unit };
+    let places = Places { models, data, limit: limit.and_then(NonZeroUsize::new), unit, allow_command: false };
     computing(py, |stop| {
         let (made_by, mut warnings) = (made_by(), Vec::new());
         plan(&recipe, &dir, &places, (&registry, &made_by), &mut |warning| warnings.push(warning.to_owned()))

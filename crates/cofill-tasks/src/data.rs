@@ -5,6 +5,7 @@
 
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// A file that some task reads.
@@ -91,6 +92,20 @@ pub enum Error {
         /// What the system said.
         source: std::io::Error,
     },
+    /// A folder, a pipe or a device where a file belongs.
+    #[error("`{}` is no file", path.display())]
+    NoFile {
+        /// What is none.
+        path: PathBuf,
+    },
+    /// A file beyond its limit.
+    #[error("`{}` has more than {most} bytes; give less of it", path.display())]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+        /// How many bytes it may have.
+        most: u64,
+    },
     /// A row is not what the task needs.
     #[error("line {line} of `{name}`: {problem}")]
     Row {
@@ -145,6 +160,18 @@ pub fn load<R: Row>(folder: &Path, file: &'static File) -> Result<(Vec<R>, Sourc
     let rows = rows(file.name, &bytes)?;
     let source = Source { file, sha256: sha256(&bytes), rows: rows.len() };
     Ok((rows, source))
+}
+
+/// The bytes of a file of at most `most` of them. What is no file is refused: a pipe would wait for ever, a device might never end.
+pub fn read(path: &Path, most: u64) -> Result<Vec<u8>, Error> {
+    let unreadable = |source| Error::Read { path: path.into(), source };
+    if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
+        return Err(Error::NoFile { path: path.into() });
+    }
+    let (file, mut bytes) = (std::fs::File::open(path).map_err(unreadable)?, Vec::new());
+    // Counted while it is read: what a system says of a file's length need not be so.
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > most { Err(Error::TooLong { path: path.into(), most }) } else { Ok(bytes) }
 }
 
 /// The rows of JSONL, one a line. Blank lines are passed over.

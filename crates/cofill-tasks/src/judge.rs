@@ -26,6 +26,21 @@ pub trait Execute {
     fn answer(&self, program: &str, timeout: Duration) -> Result<Option<String>, String>;
 }
 
+/// Scores answers by a program of the user's own.
+pub trait External {
+    /// Scores some answers, each described by an object: one verdict for each, in order. `Err` means that it could not be judged, and why.
+    fn scores(&self, answers: &[serde_json::Value]) -> Vec<Result<Score, String>>;
+}
+
+/// What somebody else says of an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Score {
+    /// From 0, wrong, to 1, right.
+    pub score: f64,
+    /// In words, if there are any.
+    pub why: Option<String>,
+}
+
 /// How a program ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Execution {
@@ -40,8 +55,10 @@ pub struct Execution {
 pub struct Judges<'a> {
     /// Compares formulas, for MATH.
     pub equivalence: Option<&'a dyn Equivalence>,
-    /// Runs programs, for HumanEval and MBPP.
+    /// Runs programs, for HumanEval, MBPP and task files that judge by one.
     pub execute: Option<&'a dyn Execute>,
+    /// Asks a command, for task files that judge by one.
+    pub external: Option<&'a dyn External>,
 }
 
 /// The ways of comparing formulas, by name.

@@ -9,12 +9,13 @@ use cofill_engine::{DEFAULT_MODEL, MODEL_NAMES, RunOptions};
 use cofill_eval::diagnose::folder::{Diagnosis, Folder};
 use cofill_eval::diagnose::state::{Heads, Scope, State, StateOptions, Steps, states};
 use cofill_eval::diagnose::{Setting, deferral as deferred, intervention as intervened};
+use cofill_eval::idle::idle_for_all;
 use cofill_eval::infill::masks_in;
 use cofill_eval::open::{self, OpenTask, ResolvedRun};
 use cofill_eval::run::{Question, Settings};
-use cofill_eval::spec::{EvalSpec, TaskOptions};
+use cofill_eval::spec::{EvalSpec, JudgeOptions, TaskOptions};
 use cofill_tasks::TaskName;
-use cofill_tasks::mini::{Form, Mini};
+use cofill_tasks::mini::{Form, Mini, Split};
 use cofill_tasks::wrapper::Wrapper;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -185,7 +186,13 @@ impl StateArgs {
             )));
         }
         let mut subjects = Subject::open_all(&self.models, &self.run, self.layer)?;
-        let mut folder = output.folder(name, self.run.seed, self.what(options, &subjects)?)?;
+        let mut what = self.what(options, &subjects)?;
+        let files = sets.iter().filter_map(|set| Some((set.name.clone(), set.task.as_ref()?.1.file()?.what().into())));
+        let files: Map<String, Value> = files.collect();
+        if !files.is_empty() {
+            what.insert("task_files".into(), files.into());
+        }
+        let mut folder = output.folder(name, self.run.seed, what)?;
         let mut settings = Vec::with_capacity(sets.len() * subjects.len());
         for set in &sets {
             for subject in &mut subjects {
@@ -243,8 +250,12 @@ impl StateArgs {
 
     fn question_sets(&self) -> Done<Vec<QuestionSet>> {
         let mut all = Vec::new();
-        for task in self.tasks() {
-            let mut spec = EvalSpec::new(task, "", sampler(self.k)?);
+        let tasks = self.tasks();
+        if let Some(idle) = idle_for_all(&tasks, &self.questions, &JudgeOptions::default()) {
+            return Err(Fail::from(open::Error::from(idle)));
+        }
+        for task in tasks {
+            let mut spec = EvalSpec::new(task.clone(), "", sampler(self.k)?);
             spec.run = self.run.clone();
             spec.run.bos = self.bos;
             spec.questions = self.questions.clone();
@@ -253,7 +264,7 @@ impl StateArgs {
             let open = OpenTask::open_unjudged(&spec)?;
             open.warnings().iter().for_each(|warning| warning_line(warning));
             let questions = open.sample(self.limit())?;
-            let length = self.run.fixed_length()?.unwrap_or(task.length());
+            let length = self.run.fixed_length()?.unwrap_or(open.length());
             all.push(QuestionSet { name: task.name().into(), task: Some((spec, open)), questions, length });
         }
         if let Some(path) = &self.prompts {
@@ -304,7 +315,7 @@ impl StateArgs {
             ("alpha", json!(options.alpha)),
             ("heads", json!(options.heads == Heads::Apart)),
             ("attention_of_source", json!(self.run.attention_of_source)),
-            ("split", json!(self.questions.split.name())),
+            ("split", json!(self.questions.split.map(Split::name).unwrap_or("test"))),
             ("corpus_seed", json!(self.questions.corpus_seed)),
             ("shots", json!(self.questions.shots)),
             ("ranks", json!(self.questions.ranks)),

@@ -24,6 +24,16 @@ pub(crate) struct Args {
     /// Write nothing: say what would be added, and how long the work would take here, by trying a few prompts.
     #[arg(long)]
     dry_run: bool,
+    #[command(flatten)]
+    allow: AllowArgs,
+}
+
+/// What whoever starts the work must allow.
+#[derive(clap::Args, Clone, Copy)]
+pub(crate) struct AllowArgs {
+    /// Of task files that judge by a command of their own: run it. It can do what you can.
+    #[arg(long)]
+    pub(crate) allow_command: bool,
 }
 
 /// Where things are on this machine, and how much of them is wanted.
@@ -46,11 +56,12 @@ pub(crate) struct PlanArgs {
 pub(crate) fn run(args: &Args) -> Done {
     let recipe = read(&args.recipe)?;
     if args.dry_run {
-        let estimate = args.plan.estimate(&recipe, &args.dir)?;
+        let estimate = args.plan.estimate(&recipe, &args.dir, args.allow)?;
         writeln!(std::io::stdout().lock(), "{}", estimated(&recipe, &args.dir, &estimate))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let added = args.plan.plan(&recipe, &args.dir)?;
+    // Planning starts no command; whoever works must allow it.
+    let added = args.plan.plan(&recipe, &args.dir, AllowArgs { allow_command: true })?;
     writeln!(std::io::stdout().lock(), "{}", summary(&recipe, &args.dir, added))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -62,22 +73,22 @@ pub(crate) fn read(path: &Path) -> Done<Recipe> {
 
 impl PlanArgs {
     /// Plans every point of a recipe.
-    pub(crate) fn plan(&self, recipe: &Recipe, dir: &Path) -> Done<Added> {
+    pub(crate) fn plan(&self, recipe: &Recipe, dir: &Path, allow: AllowArgs) -> Done<Added> {
         let made_by = provenance(crate::COMMIT);
-        Ok(plan(recipe, dir, &self.places()?, (Registry::stock(), &made_by), &mut warning_line)?)
+        Ok(plan(recipe, dir, &self.places(allow)?, (Registry::stock(), &made_by), &mut warning_line)?)
     }
 
     /// What that would be.
-    fn estimate(&self, recipe: &Recipe, dir: &Path) -> Done<Estimate> {
+    fn estimate(&self, recipe: &Recipe, dir: &Path, allow: AllowArgs) -> Done<Estimate> {
         let _line = Progress::loading(&format!("and trying {}", count(recipe.points.len(), "point")));
         let made_by = provenance(crate::COMMIT);
-        Ok(estimate(recipe, dir, &self.places()?, (Registry::stock(), &made_by), &mut warning_line)?)
+        Ok(estimate(recipe, dir, &self.places(allow)?, (Registry::stock(), &made_by), &mut warning_line)?)
     }
 
-    fn places(&self) -> Done<Places> {
+    fn places(&self, AllowArgs { allow_command }: AllowArgs) -> Done<Places> {
         let data = self.data.as_deref().map(|data| absolute(Some(data))).transpose()?;
         let models = absolute(self.models.as_deref())?;
-        Ok(Places { models, data, limit: self.limit, unit: self.unit as usize })
+        Ok(Places { models, data, limit: self.limit, unit: self.unit as usize, allow_command })
     }
 }
 

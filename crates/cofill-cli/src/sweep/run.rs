@@ -1,7 +1,7 @@
 //! `cofill sweep run`: plan, work and merge, here and now.
 
 use super::merge::answer;
-use super::plan::{PlanArgs, read, summary};
+use super::plan::{AllowArgs, PlanArgs, read, summary};
 use super::work::{Log, WorkerArgs};
 use crate::fail::Done;
 use cofill_eval::sweep::{Share, Sweep};
@@ -21,6 +21,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     plan: PlanArgs,
     #[command(flatten)]
+    allow: AllowArgs,
+    #[command(flatten)]
     workers: WorkerArgs,
     /// Answer with JSONL, a line per point.
     #[arg(long)]
@@ -30,13 +32,13 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Done {
     let recipe = read(&args.recipe)?;
     let dir = args.dir.clone().unwrap_or_else(|| Path::new("sweeps").join(&recipe.name));
-    let added = args.plan.plan(&recipe, &dir)?;
+    let added = args.plan.plan(&recipe, &dir, args.allow)?;
     let tell = |line: &str| {
         let _ = writeln!(anstream::stderr(), "{line}"); // nobody is left to tell when stderr is gone
     };
     tell(&summary(&recipe, &dir, added));
     let sweep = Sweep::open(&dir)?;
-    args.workers.work(&sweep, Share::All, Log::Points)?;
+    args.workers.work(&sweep, Share::All, Log::Points, args.allow)?;
     answer(&sweep.merge()?, args.json)?;
     tell(&format!("`cofill report {}` makes tables and figures of it", dir.display()));
     Ok(ExitCode::SUCCESS)

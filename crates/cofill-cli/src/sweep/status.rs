@@ -100,7 +100,8 @@ fn worker(worker: &AtWork) -> Value {
 
 /// Points by model and task, in their order.
 fn groups(points: &[Progress]) -> Vec<Group> {
-    let place = |progress: &Progress| (progress.planned.point.model.clone(), progress.planned.point.task.name());
+    let place =
+        |progress: &Progress| (progress.planned.point.model.clone(), progress.planned.point.task.name().to_owned());
     let group = |points: &[Progress]| {
         let (model, task) = place(&points[0]);
         let prompts: usize = points.iter().map(|point| point.planned.docs()).sum();
@@ -112,7 +113,7 @@ fn groups(points: &[Progress]) -> Vec<Group> {
             _ => Some(seconds / done as f64 * left),
         };
         let complete = points.iter().filter(|point| point.is_complete()).count();
-        Group { model, task: task.to_string(), points: points.len(), complete, prompts, done, seconds_left }
+        Group { model, task, points: points.len(), complete, prompts, done, seconds_left }
     };
     points.chunk_by(|a, b| place(a) == place(b)).map(group).collect()
 }

@@ -4,6 +4,7 @@
 //! nodes, time limits, preemption and killed tasks are all the same case, and submitting the same folder twice does no harm.
 
 use super::merge::answer;
+use super::plan::AllowArgs;
 use super::slurm::{self, Job, Queue};
 use super::table::Table;
 use crate::fail::{Done, Fail, warning_line};
@@ -40,6 +41,8 @@ pub(crate) struct Args {
     /// Seconds after which a worker that was not heard of is taken for dead.
     #[arg(long, value_name = "SECONDS", default_value_t = cofill_eval::sweep::claim::LEASE.as_secs(), value_parser = crate::arguments::at_least_one::<u64>)]
     lease: u64,
+    #[command(flatten)]
+    allow: AllowArgs,
     /// Answer with JSONL, a line per point.
     #[arg(long)]
     json: bool,
@@ -61,7 +64,7 @@ pub(crate) fn run(args: &Args) -> Done {
     let mut watch = Watch::new(&sweep)?;
     let units: usize = watch.points.iter().map(|point| point.planned.units.len()).sum();
     let shards = (args.shards as usize).min(units).max(1);
-    let folder = Folder::new(&args.dir, shards, args.lease)?;
+    let folder = Folder::new(&args.dir, shards, args.lease, args.allow)?;
     let mut table = Table::new(&watch);
     if let Some(job) = folder.left_behind()? {
         tell(&format!("job {} is still in the queue: following it", job.id));
@@ -154,15 +157,16 @@ struct Folder {
 }
 
 impl Folder {
-    fn new(dir: &Path, shards: usize, lease: u64) -> Done<Folder> {
+    fn new(dir: &Path, shards: usize, lease: u64, allow: AllowArgs) -> Done<Folder> {
         let dir = std::fs::canonicalize(dir)?;
         let logs = dir.join("slurm");
         std::fs::create_dir_all(&logs)?;
         let script = logs.join("worker.sh");
         let program = crate::program()?;
+        let allowed = if allow.allow_command { " --allow-command" } else { "" };
         let threads = crate::everywhere::given_threads().map(|n| format!(" --threads {n}")).unwrap_or_default();
         let text = format!(
-            "#!/bin/sh\n# Written by `cofill sweep submit`: one shard of this sweep.\nexec {} sweep work {} --lease {lease}{threads} --shard \"$SLURM_ARRAY_TASK_ID/{shards}\"\n",
+            "#!/bin/sh\n# Written by `cofill sweep submit`: one shard of this sweep.\nexec {} sweep work {}{allowed} --lease {lease}{threads} --shard \"$SLURM_ARRAY_TASK_ID/{shards}\"\n",
             quote(&program),
             quote(&dir),
         );

@@ -1,5 +1,6 @@
 //! `cofill sweep work`: a worker, or several in one process.
 
+use super::plan::AllowArgs;
 use super::shard::{Shard, share};
 use super::table::Table;
 use super::waiting::Waits;
@@ -31,6 +32,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "I/N")]
     shard: Option<Shard>,
     #[command(flatten)]
+    allow: AllowArgs,
+    #[command(flatten)]
     workers: WorkerArgs,
 }
 
@@ -57,7 +60,7 @@ pub(crate) enum Log {
 pub(crate) fn run(args: &Args) -> Done {
     let share = share(args.shard, |name| std::env::var(name).ok())?;
     let sweep = Sweep::open(&args.dir)?;
-    let did = args.workers.work(&sweep, share, Log::Silent)?;
+    let did = args.workers.work(&sweep, share, Log::Silent, args.allow)?;
     let (units, prompts) = (count(did.units, "unit"), count(did.examples, "prompt"));
     let late = match did.late {
         0 => String::new(),
@@ -85,7 +88,7 @@ fn last_words(sweep: &Sweep) -> signals::Interruptible {
 
 impl WorkerArgs {
     /// Works, and shows how far everybody is.
-    pub(crate) fn work(&self, sweep: &Sweep, share: Share, log: Log) -> Done<WorkDone> {
+    pub(crate) fn work(&self, sweep: &Sweep, share: Share, log: Log, allow: AllowArgs) -> Done<WorkDone> {
         let (n, lease) = (usize::from(self.workers), Duration::from_secs(self.lease));
         let threads = (rayon::current_num_threads() / n).max(1);
         let waits = Waits::new();
@@ -101,7 +104,8 @@ impl WorkerArgs {
             let pool = pool.map_err(|error| Fail::Run(error.into()))?;
             let worker = Worker::new(sweep, share, lease)?;
             let made_by = provenance(crate::COMMIT);
-            let done: Result<WorkDone, Error> = pool.install(|| worker.work(&mut OpenPoints::new(made_by, &mut tell)));
+            let done: Result<WorkDone, Error> = pool
+                .install(|| worker.work(&mut OpenPoints::new(made_by, &mut tell).allow_command(allow.allow_command)));
             Ok(done?)
         };
         std::thread::scope(|scope| {

@@ -38,7 +38,7 @@ fn a_point_that_two_sweeps_name_is_one() {
 
 #[test]
 fn a_point_survives_being_written() {
-    let text = with("wrapper = \"dream\"\nmath = \"sympy\"\nblock = 32\nsplit = \"validation\"\ndtype = \"q8_0\"");
+    let text = with("wrapper = \"dream\"\nblock = 32\nsplit = \"validation\"\ndtype = \"q8_0\"");
     for point in parse(&text).unwrap().points {
         let written = serde_json::to_string(&point).unwrap();
         let read = serde_json::from_str::<EvalSpec<String>>(&written).unwrap();
@@ -74,8 +74,11 @@ fn every_option_of_a_run_is_a_key() {
 #[test]
 fn every_way_a_recipe_can_be_wrong() {
     let cases = [
-        ("samplrs = []", "line 6, `samplrs = []`: unknown field `samplrs`, expected one of `models`"),
-        ("limt = 3", "`length`, "),
+        (
+            "samplrs = []",
+            "line 6, `samplrs = []`: unknown key `samplrs` (did you mean `samplers`?); known are `models`",
+        ),
+        ("limt = 3", "did you mean `limit`?"),
         ("length = \"auto\"", "length must be a number of positions"),
         ("length = \"auto\"\nmax_length = 64", "length must be a number of positions"),
         ("length = 9\nmax_length = 64", "max_length must be left out"),
@@ -85,21 +88,43 @@ fn every_way_a_recipe_can_be_wrong() {
         ("split = \"tset\"", "unknown split `tset`; expected one of `train`"),
         ("wrapper = \"gemma\"", "unknown wrapper `gemma`"),
         ("math = \"maple\"", "expected `native` or `sympy`"),
-        ("limits = { sums = 4 }", "sweep 1: `limits` names `sums`, which is not among `tasks`"),
-        ("temperature = -1.0", "sweep 1: temperature"),
-        ("top_p = 2.0", "sweep 1: top_p"),
+        ("limits = { sums = 4 }", "line 6, `limits = { sums = 4 }`: `limits` names `sums`, which is not among `tasks`"),
+        ("temperature = -1.0", "line 6, `temperature = -1.0`: temperature"),
+        ("top_p = 2.0", "line 6, `top_p = 2.0`: top_p"),
         ("dtype = \"f99\"", "line 6, `dtype = \"f99\"`: "),
         ("device = \"abacus\"", "line 6, `device = \"abacus\"`: "),
         ("logits_eos_inf = 1", "line 6, `logits_eos_inf = 1`: invalid type"),
         ("length = 8\nlengths = [8]", "`length` and `lengths` are both given"),
-        ("[[sweep]]\nmodels = []\ntasks = [\"sums\"]\nsamplers = [\"topk:1\"]", "sweep 2: `models` is empty"),
-        ("[[sweep]]\nmodels = [\"a\"]", "missing field `tasks`"),
+        (
+            "[[sweep]]\nmodels = []\ntasks = [\"sums\"]\nsamplers = [\"topk:1\"]",
+            "line 7, `models = []`: `models` is empty",
+        ),
+        ("[[sweep]]\nmodels = [\"a\"]", "line 6, `[[sweep]]`: missing key `tasks`; add tasks = [\"..\"]"),
         (
             "[[sweep]]\nmodels = [\"a\"]\ntasks = [\"riddles\"]",
             "line 8, `tasks = [\"riddles\"]`: unknown task `riddles`",
         ),
         ("[[sweep]]\nmodels = [\"a\"]\ntasks = [\"sums\"]\nsamplers = [\"eb:{1,x}\"]", "line 9"),
-        ("[other]", "unknown field `other`"),
+        ("[other]", "line 6, `[other]`: unknown key `other`; known are `about`, [[sweep]]"),
+        ("block = 0", "line 6, `block = 0`: block"),
+        ("seed = 1\ncfg = -1.0", "line 7, `cfg = -1.0`: cfg"),
+        ("regex = 'a'\nchoice = ['b']", "line 6, `regex = 'a'`: constraint"),
+        ("math = \"sympy\"", "line 6, `math = \"sympy\"`: math is for math500"),
+        ("unsafe_exec = true", "line 6, `unsafe_exec = true`: unsafe_exec is for tasks that run generated programs"),
+        (
+            "allow_command = true",
+            "line 6, `allow_command = true`: a recipe cannot allow commands; give --allow-command",
+        ),
+        ("split = test", "line 6, `split = test`: `test` is a text, and texts are written in quotes: \"test\""),
+        (
+            "[[sweep]]\nmodels = [tiny-llada]\ntasks = [\"sums\"]",
+            "line 7, `models = [tiny-llada]`: `tiny-llada` is a text, and texts are written in quotes: \"tiny-llada\"",
+        ),
+        ("[[sweep]]\nmodels = [\"a\"]\ntasks = [\"chian\"]\nsamplers = [\"topk:1\"]", "did you mean `chain`?"),
+        (
+            "[[sweep]]\nmodels = [\"a\"]\ntasks = [\"x/t.toml\", \"y/t.toml\"]\nsamplers = [\"topk:1\"]",
+            "line 8, `tasks = [\"x/t.toml\", \"y/t.toml\"]`: `experiments/x/t.toml` and `experiments/y/t.toml` are both called `t`",
+        ),
         ("lengths = [32,", "line "),
     ];
     for (lines, said) in cases {
@@ -107,10 +132,23 @@ fn every_way_a_recipe_can_be_wrong() {
         assert!(error.starts_with("`experiments/x.toml`, ") && error.contains(said), "{lines}: {error}");
         assert!(!error.contains('\n'), "{error}");
     }
-    assert!(parse("").unwrap_err().to_string().contains("missing field `about`"));
+    assert!(parse("").unwrap_err().to_string().contains("add [[sweep]]"));
+    assert_eq!(parse(&with("").replace("about = \"x\"\n", "")).unwrap().about, "", "what it shows need not be said");
     assert!(parse("about = \"x\"").unwrap_err().to_string().contains("add [[sweep]]"));
     let error = Recipe::read(Path::new("nowhere.toml")).unwrap_err().to_string();
     assert!(error.contains("cannot read the recipe `nowhere.toml`"), "{error}");
+}
+
+#[test]
+fn task_files_are_meant_from_the_recipe() {
+    let text = with("limits = { adds = 3 }").replace("\"gsm8k\"", "\"own/adds.toml\"");
+    let recipe = parse(&text).unwrap();
+    let point = recipe.points.iter().find(|point| point.task.name() == "adds").unwrap();
+    assert_eq!(point.task.to_string(), "experiments/own/adds.toml");
+    assert_eq!(point.questions.limit.unwrap().get(), 3);
+    let written = serde_json::to_string(point).unwrap();
+    let read: EvalSpec<String> = serde_json::from_str(&written).unwrap();
+    assert_eq!(read.resolve(Registry::stock()).unwrap(), *point, "{written}");
 }
 
 /// Those that come with the repository, and how much each of them is.

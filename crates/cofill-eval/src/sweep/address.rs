@@ -14,7 +14,7 @@ pub(super) fn unit(what: &Map<String, Value>, docs: Range<usize>) -> String {
 /// A point's name: words for people, then eight digits of its hash.
 pub(super) fn name(point: &EvalSpec, what: &Map<String, Value>) -> String {
     let model = Path::new(&point.model).file_name().map_or("model".into(), |name| name.to_string_lossy());
-    let words = format!("{model}-{}-{}-{}", point.task, point.sampler, &hash(&json!(what))[..8]);
+    let words = format!("{model}-{}-{}-{}", point.task.name(), point.sampler, &hash(&json!(what))[..8]);
     let plain = |c: char| if c.is_ascii_alphanumeric() || ".-+=".contains(c) { c } else { '_' };
     words.chars().map(plain).collect()
 }

@@ -7,6 +7,7 @@ use crate::spec::EvalSpec;
 use cofill::Registry;
 use cofill_engine::{About, Engine};
 use cofill_report::results::Header;
+use cofill_tasks::TaskName;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -24,6 +25,8 @@ pub struct Places {
     pub limit: Option<NonZeroUsize>,
     /// Questions in a unit of work, at most.
     pub unit: usize,
+    /// Whether task files may judge by commands of their own. Planning starts none; it is asked again when work begins.
+    pub allow_command: bool,
 }
 
 /// Plans every point of a recipe in a folder. All of them are opened before anything is written, so that a wrong recipe leaves nothing
@@ -42,11 +45,20 @@ pub fn plan(
         point.questions.limit = [point.questions.limit, places.limit].into_iter().flatten().min();
         point.models = Some(places.models.clone());
         point.data = places.data.clone();
+        point.judges.allow_command = places.allow_command;
+        if let TaskName::File(file) = &point.task {
+            // A plan means the same from everywhere: workers start where a scheduler wants them to.
+            if let Ok(here) = std::env::current_dir() {
+                point.task = TaskName::File(file.clone().within(&here));
+            }
+        }
         // Plans, headers and addresses have the number: what `auto` means may change, a plan may not.
         if point.sampler.discount().is_some_and(|discount| discount.auto) {
-            point.sampler = cofill_engine::settle(&point.sampler, &Engine::checkpoint_at(&point.place())?)?;
+            let checkpoint =
+                Engine::checkpoint_at(&point.place()).map_err(|error| recipe.model(&point.model, error))?;
+            point.sampler = cofill_engine::settle(&point.sampler, &checkpoint)?;
         }
-        let (header, docs) = cache.open(&point, made_by, warn)?;
+        let (header, docs) = cache.open(&point, recipe, made_by, warn)?;
         points.push((point, header, docs));
     }
     let sweep = Sweep::create(dir)?.with_registry(registry.clone());
@@ -71,13 +83,14 @@ impl PlanCache {
     fn open(
         &mut self,
         point: &EvalSpec,
+        recipe: &Recipe,
         made_by: &Value,
         warn: &mut dyn FnMut(&str),
     ) -> Result<(Header, usize), Error> {
         let task = match self.tasks.entry(OpenTask::key(point)) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
-                let task = OpenTask::open(point)?;
+                let task = OpenTask::open(point).map_err(|error| recipe.task(point.task.name(), error))?;
                 task.warnings().iter().for_each(|warning| warn(warning));
                 new.insert(task)
             }
@@ -85,7 +98,8 @@ impl PlanCache {
         let (about, sha256) = match self.models.entry(point.place()) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
-                let checkpoint = Engine::checkpoint_at(&point.place())?;
+                let checkpoint = Engine::checkpoint_at(&point.place());
+                let checkpoint = checkpoint.map_err(|error| recipe.model(&point.model, error))?;
                 let sha256 = checkpoint.fingerprint().map_err(cofill_engine::Error::from)?;
                 new.insert((About::checkpoint(&checkpoint)?, sha256))
             }

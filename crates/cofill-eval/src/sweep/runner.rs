@@ -28,6 +28,7 @@ pub struct OpenPoints<'a> {
     task: Option<(String, OpenTask)>,
     point: Option<OpenPoint>,
     made_by: Value,
+    allow_command: bool,
     stop: Option<Arc<AtomicBool>>,
     tell: &'a mut dyn FnMut(Notice<'_>),
 }
@@ -42,7 +43,13 @@ struct OpenPoint {
 impl<'a> OpenPoints<'a> {
     /// Nothing is open yet. `made_by` says who works ([`cofill_engine::provenance`]).
     pub fn new(made_by: Value, tell: &'a mut dyn FnMut(Notice<'_>)) -> OpenPoints<'a> {
-        OpenPoints { model: None, task: None, point: None, made_by, stop: None, tell }
+        OpenPoints { model: None, task: None, point: None, made_by, allow_command: false, stop: None, tell }
+    }
+
+    /// Lets task files judge by commands of their own.
+    pub fn allow_command(mut self, allowed: bool) -> OpenPoints<'a> {
+        self.allow_command = allowed;
+        self
     }
 
     /// While the flag is set, every forward fails: how another thread ends the work.
@@ -56,6 +63,7 @@ impl<'a> OpenPoints<'a> {
         // What was planned counts, whatever a later recipe wants.
         let mut point = planned.point.clone();
         point.questions.limit = NonZeroUsize::new(planned.docs());
+        point.judges.allow_command = self.allow_command;
         let key = (point.place(), point.run.load());
         let (model, was_open) = match self.model.take() {
             Some((open, model)) if open == key => (model, true),

@@ -302,7 +302,7 @@ fn texts_end_to_end() {
             let program = format!("{}\n{}", str(sample, "response"), loaded.target(at).unwrap());
             let verdict = if metric == 1.0 { "passed" } else { "failed: " };
             let execute = CodeEval(HashMap::from([(program, verdict.to_owned())]));
-            let judges = Judges { equivalence: Some(&sympy), execute: Some(&execute) };
+            let judges = Judges { equivalence: Some(&sympy), execute: Some(&execute), ..Judges::default() };
             let scored = loaded.score_raw(at, raw, &judges).unwrap();
             assert_eq!(scored.judge_failure(), None, "{sample}");
             let filter = str(sample, "filter");

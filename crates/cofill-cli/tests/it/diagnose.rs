@@ -44,7 +44,14 @@ fn an_intervention_leaves_raw_lines_tables_and_figures() {
     assert_eq!(std::fs::read_to_string(folder.join("intervention.md")).unwrap(), ran.stdout);
     // The page: words, the first table, the figure, other tables behind folds, and where it comes from.
     let page = std::fs::read_to_string(folder.join("intervention.html")).unwrap();
-    let order = ["<h1>Does attention tell", "ρ̄_s(A, K) from ", "<table>", "<svg", "<details>", "<h2>Where this comes from</h2>"];
+    let order = [
+        "<h1>Does attention tell",
+        "ρ̄_s(A, K) from ",
+        "<table>",
+        "<svg",
+        "<details>",
+        "<h2>Where this comes from</h2>",
+    ];
     let places = order.map(|what| page.find(what).unwrap_or_else(|| panic!("no {what}")));
     assert!(places.is_sorted(), "{places:?}");
     assert_eq!(page.matches("<figure").count(), page.matches("<figcaption>").count());

@@ -162,7 +162,9 @@ fn a_page_begins_with_words_and_ends_with_where_it_comes_from() {
         "<dt>Command</dt><dd>cofill report --points ",
     ];
     assert!(order.map(|what| at(&page, what)).is_sorted(), "{:?}", order.map(|what| at(&page, what)));
-    for fact in ["<dt>Program</dt><dd>cofill ", ", commit ", " UTC</dd>", "<dt>SHA-256 of these</dt>", "resamples, seed 0"] {
+    for fact in
+        ["<dt>Program</dt><dd>cofill ", ", commit ", " UTC</dd>", "<dt>SHA-256 of these</dt>", "resamples, seed 0"]
+    {
         at(&page, fact);
     }
     assert_eq!(page.matches("<figure").count(), page.matches("<figcaption>").count());
@@ -171,7 +173,8 @@ fn a_page_begins_with_words_and_ends_with_where_it_comes_from() {
     }
     // The same order in Markdown, and a comment in LaTeX.
     let text = std::fs::read_to_string(out.join("report.md")).unwrap();
-    let order = ["# Samplers compared", "+15.00 points", "![tradeoff-m]", "## Matched-NFE gains", "## Where this comes from"];
+    let order =
+        ["# Samplers compared", "+15.00 points", "![tradeoff-m]", "## Matched-NFE gains", "## Where this comes from"];
     assert!(order.map(|what| at(&text, what)).is_sorted());
     assert!(std::fs::read_to_string(out.join("report.tex")).unwrap().contains("): cofill report --points "));
 }
@@ -215,7 +218,8 @@ fn figures_of_an_earlier_report_go_and_files_of_others_stay() {
 fn names_in_results_are_no_markup() {
     let out = scratch("report-hostile");
     std::fs::remove_dir_all(&out).ok();
-    let rows = ROWS.replace("m,", "</style><script>alert(1)</script>,").replace("riddles", "<img src=x onerror=alert(1)>");
+    let rows =
+        ROWS.replace("m,", "</style><script>alert(1)</script>,").replace("riddles", "<img src=x onerror=alert(1)>");
     let points = table("hostile", &rows);
     run(&format!("report --points {points} --out {}", out.display())).is_fine();
     let page = std::fs::read_to_string(out.join("report.html")).unwrap();

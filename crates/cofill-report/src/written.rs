@@ -33,12 +33,21 @@ pub fn replace_all<'a>(
     for (name, _) in files.clone() {
         output::check(&folder.join(name), existing)?;
     }
-    let old = List::read(folder);
-    let new = List::of(files.clone());
+    let there = List::read(folder);
+    if there.is_none() {
+        // Something of that name that is no list is somebody's.
+        output::check(&folder.join(LIST), existing)?;
+    }
+    let (old, new) = (there.clone().unwrap_or_default(), List::of(files.clone()));
     std::fs::create_dir_all(folder).map_err(|source| Error::Io { path: folder.into(), source })?;
-    let both = old.clone().and(new.clone());
-    both.write(folder)?;
-    let written = output::write_all(folder, files, existing)?;
+    old.clone().and(new.clone()).write(folder)?;
+    let written = output::write_all(folder, files, existing).inspect_err(|_| {
+        // Nothing came of it, so nothing is to be seen of it.
+        let _ = match &there {
+            Some(old) => old.write(folder).is_ok(),
+            None => std::fs::remove_file(folder.join(LIST)).is_ok(),
+        };
+    })?;
     if existing == Existing::Refuse {
         return Ok(written);
     }
@@ -56,9 +65,9 @@ impl List {
     }
 
     /// What a folder says; nothing if it has no list, or one that we do not understand.
-    fn read(folder: &Path) -> List {
+    fn read(folder: &Path) -> Option<List> {
         let list = std::fs::read(folder.join(LIST)).ok().and_then(|bytes| serde_json::from_slice::<List>(&bytes).ok());
-        list.filter(|list| list.cofill_files == 1).unwrap_or_default()
+        list.filter(|list| list.cofill_files == 1)
     }
 
     fn and(mut self, other: List) -> List {
@@ -150,7 +159,7 @@ mod tests {
         folder.put(&["page", "figures/old"], Existing::Refuse).unwrap();
         // The list of both, one new figure, and then nothing more: neither the page nor the old figure was touched.
         let new: [(&str, &[u8]); 2] = [("figures/new", b"figures/new"), ("figures/never", b"figures/never")];
-        List::read(&folder.0).and(List::of(new)).write(&folder.0).unwrap();
+        List::read(&folder.0).unwrap().and(List::of(new)).write(&folder.0).unwrap();
         std::fs::write(folder.0.join("figures/new"), "figures/new").unwrap();
         assert_eq!(["page", "figures/old", "figures/new"].map(|name| folder.has(name)), [true; 3]);
         folder.put(&["page", "figures/newest"], Existing::Replace).unwrap();
@@ -174,6 +183,8 @@ mod tests {
             assert!(outside.exists(), "{name}");
         }
         std::fs::write(folder.0.join("inner").join(LIST), "no list").unwrap();
+        let refused = replace_all(&folder.0.join("inner"), [("other", &b"y"[..])], Existing::Refuse);
+        assert!(matches!(refused, Err(Error::Exists { path }) if path.ends_with(LIST)));
         replace_all(&folder.0.join("inner"), [("page", &b"y"[..])], Existing::Replace).unwrap();
         assert!(folder.has("inner/page"));
     }

@@ -149,7 +149,7 @@ pub(super) fn gains(report: &Report, comparison: &Comparison) -> Table {
     rows.push(last);
     let several = match &models[..] {
         [_] => String::new(),
-        models => format!(" In a cell: {}.", models.join(" / ")),
+        models => format!(" Cells read as {}.", models.join(" / ")),
     };
     let caption = format!(
         "Matched-NFE gains of {} in points. Above 0, the discount gets more right with the same forwards; the last row and column are means of \

@@ -276,3 +276,118 @@ fn a_bar_does_not_end_a_field() {
     let text = reported(vec![bar]).markdown();
     assert!(text.contains("| tiny  | a\\|b | Top-k 4 |"), "{text}");
 }
+
+/// Base points at four forwards and discounted ones with these gains, a task each.
+fn gaining(gains: &[f64]) -> Report {
+    let points = gains.iter().enumerate().flat_map(|(i, gain)| {
+        let of = |variant, score| OperatingPoint { task: format!("t{i}"), ..point(("topk", "4", variant), score, 4.0) };
+        [of(BASE, 50.0), of(ADAS, 50.0 + gain)]
+    });
+    reported(points.collect())
+}
+
+#[test]
+fn the_summary_says_how_sure_it_is() {
+    // Two settings are too few; four that cancel show nothing; four equal ones have no spread.
+    for (gains, words) in [
+        (&[20.0, -6.0][..], "+7.00 points on average over 2 settings"),
+        (&[20.0, -6.0], "too few settings for the interval to mean much). 1 better, 1 worse."),
+        (&[9.0, -9.0, 8.0, -8.0], "+0.00 points on average over 4 settings"),
+        (&[9.0, -9.0, 8.0, -8.0], "not significant: the interval holds 0). 2 better, 2 worse."),
+        (&[5.0; 4], "[+5.00, +5.00] over settings; the whole interval lies above 0). 4 better, 0 worse."),
+        (&[-5.0; 4], "the whole interval lies below 0: a loss). 0 better, 4 worse."),
+        (&[0.0, 3.0, 3.0, 3.0], "3 better, 0 worse, 1 equal."),
+        (&[1.0, 2.0, 7.0], "It does the most on t2 (+7.00 over 1 setting) and the least on t0 (+1.00 over 1 setting)."),
+    ] {
+        let said = gaining(gains).markdown();
+        assert!(said.contains(words), "no `{words}` in\n{said}");
+    }
+    let single = reported(vec![point(("klass", "0.7,1", BASE), 35.0, 3.0)]).markdown();
+    assert!(single.contains("No sampler was run both with and without a discount"), "{single}");
+}
+
+#[test]
+fn the_summary_counts_what_paired_tests_say() {
+    // Top-k 4 is right on the first 10 of 60 questions, its discount on `right`: every question between them is right only once.
+    let answered = |variant, right: usize| {
+        let outcome = |i: usize| Outcome { prompt: i.to_string(), score: f64::from(u8::from(i < right)), nfe: 4 };
+        let outcomes = (0..60).map(outcome).collect();
+        OperatingPoint { outcomes, ..point(("topk", "4", variant), right as f64 / 0.6, 4.0) }
+    };
+    let said = |right| reported(vec![answered(BASE, 10), answered(ADAS, right)]).markdown();
+    // Two of two: p = 1/2. Twenty of twenty: p = 2^-19. Eight of eight the other way: p = 2^-7.
+    assert!(
+        said(12).contains("(1 paired test, p < 0.05 after Holm's correction): none is significant."),
+        "{}",
+        said(12)
+    );
+    let words = "1 significantly better, 0 significantly worse, 0 not significant.";
+    assert!(said(30).contains(words), "{}", said(30));
+    assert!(said(2).contains("0 significantly better, 1 significantly worse"), "{}", said(2));
+}
+
+#[test]
+fn the_summary_names_who_is_best_within_a_budget() {
+    // Without a discount 20 % within 4 forwards and 80 % within 8; with it 60 % and 80 %.
+    let of = |param, variant, nfe: usize, right: usize| {
+        let outcome = |i: usize| Outcome { prompt: i.to_string(), score: f64::from(u8::from(i / 2 < right)), nfe };
+        let outcomes = (0..20).map(outcome).collect();
+        OperatingPoint { outcomes, ..point(("topk", param, variant), 10.0 * right as f64, nfe as f64) }
+    };
+    let report = reported(vec![of("4", BASE, 4, 2), of("2", BASE, 8, 8), of("4", ADAS, 4, 6), of("2", ADAS, 8, 8)]);
+    let text = report.markdown();
+    let cells = |line: &str| line.split('|').map(str::trim).map(str::to_owned).collect::<Vec<_>>();
+    for row in ["|4 forwards|Top-k +AD|Top-k|60.0|20.0|", "|8 forwards|Top-k, Top-k +AD|Top-k|80.0|80.0|"] {
+        assert!(text.lines().any(|line| cells(line) == cells(row)), "no {row} in\n{text}");
+    }
+    let best = text.find("Who is best within a budget").unwrap();
+    assert!(best < text.find("## Matched-NFE gains").unwrap() && !text.contains("2.5 forwards"), "{text}");
+}
+
+#[test]
+fn every_figure_and_table_has_a_caption() {
+    fn check(blocks: &[crate::document::Block], figures: &mut Vec<String>) {
+        use crate::document::Block;
+        for block in blocks {
+            match block {
+                Block::Table(table) => assert!(table.caption.as_ref().is_some_and(|c| c.len() > 30), "{table:?}"),
+                Block::Figure { name, caption } => {
+                    assert!(caption.len() > 60, "{name}: {caption}");
+                    figures.push(name.clone());
+                }
+                Block::Fold { blocks, .. } => check(blocks, figures),
+                _ => {}
+            }
+        }
+    }
+    for report in [report(), ablated()] {
+        let document = report.document();
+        let mut placed = Vec::new();
+        check(&document.blocks, &mut placed);
+        let mut drawn: Vec<String> = document.figures.iter().map(|figure| figure.name.clone()).collect();
+        // Each figure has one place.
+        placed.sort();
+        drawn.sort();
+        assert_eq!(placed, drawn);
+    }
+}
+
+#[test]
+fn where_it_comes_from_is_the_end_of_every_form() {
+    let made = provenance::Made {
+        version: "1.2.3".into(),
+        commit: "abc".into(),
+        command: "cofill report <b>\n".into(),
+        date: "2026-11-18 16:40 UTC".into(),
+    };
+    let report = report().from_where(Provenance { files: 3, ..Provenance::default() }.made(made));
+    let text = report.markdown();
+    let end = &text[text.find("## Where this comes from").unwrap()..];
+    for fact in ["2026-11-18 16:40 UTC", "cofill 1.2.3, commit abc", "3 files", "200 resamples, seed 1"] {
+        assert!(end.contains(fact), "no {fact} in {end}");
+    }
+    assert!(report.html().unwrap().contains("<dd>cofill report &lt;b&gt;"));
+    // A line break in a command does not end the comment.
+    let tex = report.document().latex.to_string();
+    assert!(tex.lines().any(|line| line.starts_with("% 2026-11-18") && line.contains("cofill report <b> ;")), "{tex}");
+}

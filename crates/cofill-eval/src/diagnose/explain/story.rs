@@ -255,7 +255,7 @@ mod tests {
     fn lines_break_where_the_text_does_and_begin_with_their_position() {
         let told = story("tiny-llada", &Input::Prompt(BOOKS.into()), "topk:8+ad", "{}").unwrap();
         let (text, last) = (told.text(), told.explanation.steps.len() - 1);
-        let picture = &text[text.find(&format!("step {last} ")).unwrap()..];
+        let picture = &text[text.find(&format!("step {last}  masked")).unwrap()..];
         let first = told.shown_from();
         assert!(picture.lines().nth(1).unwrap().starts_with(&format!("{first:>5}  10*2=20")), "{picture}");
         // Every line of the answer is a line of the picture, with the number of its first token in front.

@@ -31,6 +31,7 @@ mod show;
 mod signals;
 mod sweep;
 mod trace;
+mod tune;
 
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
@@ -67,6 +68,7 @@ enum Command {
     Score(score::Args),
     Data(data::Args),
     Report(report::Args),
+    Tune(Box<tune::Args>),
     Mini(mini::Args),
 }
 
@@ -111,6 +113,7 @@ fn command(command: Command) -> ExitCode {
         Command::Score(args) => score::run(&args),
         Command::Data(args) => data::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Tune(args) => tune::run(&args),
         Command::Mini(args) => mini::run(&args),
     };
     match done {

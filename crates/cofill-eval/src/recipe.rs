@@ -19,6 +19,8 @@
 
 mod grid;
 
+pub(crate) use grid::samplers as braces;
+
 use crate::spec::{EvalSpec, JudgeOptions, TaskOptions};
 use cofill::{Registry, SamplerSpec};
 use cofill_engine::{Length, RunOptions};

@@ -35,6 +35,7 @@ mod signals;
 mod sweep;
 mod trace;
 mod typed;
+mod tune;
 
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
@@ -73,6 +74,7 @@ enum Command {
     Score(score::Args),
     Data(data::Args),
     Report(report::Args),
+    Tune(Box<tune::Args>),
     Mini(mini::Args),
     Completions(completions::Args),
     Man(completions::ManArgs),
@@ -131,6 +133,7 @@ fn command(command: Command) -> fail::Done {
         Command::Score(args) => score::run(&args),
         Command::Data(args) => data::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Tune(args) => tune::run(&args),
         Command::Mini(args) => mini::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => completions::man(&args),

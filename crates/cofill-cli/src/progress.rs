@@ -7,6 +7,7 @@ use cofill_eval::run::Round;
 use cofill_model::printable;
 use cofill_report::results::Totals;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
+use std::io::Write;
 use std::time::Duration;
 
 /// How often the line is redrawn while nothing else happens.
@@ -16,6 +17,7 @@ const LOADING: &str = "{spinner} loading {msg}  {elapsed}";
 const SCORING: &str = "{bar:30} {pos}/{len} prompts  {msg}  {elapsed}, {eta} left";
 const MEASURING: &str = "{bar:30} {pos}/{len}  {msg}  {elapsed}, {eta} left";
 const FILLING: &str = "{bar:30} {pos}/{len} positions  {msg}  {elapsed}";
+const TUNING: &str = "{bar:20} {pos}/{len} answers at most  {msg}  {elapsed}";
 const WRITING: &str = "{bar:30} {pos}/{len} tensors  {msg}  {elapsed}";
 
 /// A line that vanishes when dropped, also when the run fails.
@@ -53,6 +55,24 @@ impl Progress {
     /// While `masks` positions fill.
     pub(crate) fn filling(masks: usize) -> Progress {
         Progress::new(ProgressBar::new(masks as u64), FILLING, String::new())
+    }
+
+    /// While candidates answer, `most` prompts in all.
+    pub(crate) fn tuning(most: usize) -> Progress {
+        Progress::new(ProgressBar::new(most as u64), TUNING, String::new())
+    }
+
+    /// Says something above the line that stays.
+    pub(crate) fn rung(&self, said: &str) {
+        self.bar.suspend(|| {
+            let _ = writeln!(anstream::stderr(), "{said}"); // nobody is left to tell when stderr is gone
+        });
+    }
+
+    /// After one more answer of a candidate, which took so many forwards.
+    pub(crate) fn answered(&self, sampler: &str, nfe: usize) {
+        self.bar.inc(1);
+        self.bar.set_message(format!("{sampler}, nfe {nfe}"));
     }
 
     /// While a file is written.
@@ -109,7 +129,7 @@ mod tests {
 
     #[test]
     fn the_templates_can_be_read() {
-        for template in [LOADING, SCORING, MEASURING, FILLING, WRITING] {
+        for template in [LOADING, SCORING, MEASURING, FILLING, TUNING, WRITING] {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }
     }

@@ -4,6 +4,8 @@
 //! model the questions and scores the answers with the judges of [`judges`]. Tasks of the user's own are in [`infill`] and [`own`]. A [`recipe`] names many such scores, and [`sweep`]
 //! makes them with any number of workers.
 //!
+//! [`tune`] finds the best sampler within a budget, and says whether it is better than the default.
+//!
 //! [`diagnose`] tests what ADAS believes: that attention among masked positions tells what revealing one does to another.
 
 pub mod command;
@@ -17,3 +19,4 @@ pub mod recipe;
 pub mod run;
 pub mod spec;
 pub mod sweep;
+pub mod tune;

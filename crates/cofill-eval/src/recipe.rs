@@ -22,6 +22,8 @@ mod grid;
 
 use crate::idle;
 use crate::open;
+pub(crate) use grid::samplers as braces;
+
 use crate::spec::{EvalSpec, JudgeOptions, TaskOptions};
 use cofill::{Registry, SamplerSpec};
 use cofill_engine::{Length, RunOptions};

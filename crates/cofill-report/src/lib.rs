@@ -13,6 +13,7 @@
 //! | [`report`] | all comparisons of some points, as tables, numbers and figures |
 //! | [`document`] | headings, tables, notes and figures, written as Markdown, HTML and LaTeX; diagnostics use it too |
 //! | [`plot`] | figures as data, drawn as SVG and PNG |
+//! | [`tuned`] | which sampler was found for a budget, and the one line that says so |
 //! | [`trace_page`] | a trace as a page for a browser, or for a cell of a notebook |
 
 pub mod document;
@@ -26,3 +27,4 @@ pub mod results;
 pub mod statistics;
 pub mod trace_page;
 pub mod written;
+pub mod tuned;

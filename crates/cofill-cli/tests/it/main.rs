@@ -35,6 +35,9 @@ mod tiny;
 // Samplers that need something trained.
 mod trained;
 
+// `cofill tune`: found, kept, interrupted, refused.
+mod tune;
+
 // The mini tasks in tokens of those models: that answers fit their canvas, and that a gap is one token.
 mod tiny_tokens;
 

@@ -22,8 +22,15 @@ fn help_texts() {
     let harness = ["prompts", "score", "data", "data check"];
     let others = ["", "generate", "serve", "eval", "select", "probe", "trace", "trace html", "samplers", "report"];
     let sweep = ["sweep", "sweep run", "sweep plan", "sweep work", "sweep merge", "sweep submit"];
-    let diagnose =
-        ["diagnose", "diagnose intervention", "diagnose deferral", "diagnose predicates", "explain", "calibrate"];
+    let diagnose = [
+        "diagnose",
+        "diagnose intervention",
+        "diagnose deferral",
+        "diagnose predicates",
+        "explain",
+        "calibrate",
+        "tune",
+    ];
     let bench = ["bench", "bench constraint", "bench forward", "bench overhead"];
     for command in others.into_iter().chain(models).chain(harness).chain(sweep).chain(diagnose).chain(bench) {
         let ran = run(&format!("{command} --help"));

@@ -6,7 +6,7 @@
 use cofill::{Registry, SamplerSpec};
 
 /// The samplers that `text` stands for, the last braces running fastest.
-pub(super) fn samplers(text: &str, registry: &Registry) -> Result<Vec<SamplerSpec>, String> {
+pub(crate) fn samplers(text: &str, registry: &Registry) -> Result<Vec<SamplerSpec>, String> {
     let spec = |name: String| match name == text {
         true => registry.parse(&name).map_err(|error| error.to_string()),
         false => registry.parse(&name).map_err(|error| format!("`{name}`, of `{text}`: {error}")),

@@ -30,11 +30,10 @@ fn negatives(command: Command) -> Command {
 }
 
 /// Reads the arguments, of which the first is what the program was called. `Err` once everything has been said: help, or what is wrong.
-pub(crate) fn parse(args: Vec<OsString>) -> Result<Cli, ExitCode> {
-    crate::everywhere::colour_first(&args);
+pub(crate) fn parse(args: &[OsString]) -> Result<Cli, ExitCode> {
+    crate::everywhere::colour_first(args);
     let mut command = command();
-    let parsed =
-        command.try_get_matches_from_mut(&args).and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches));
+    let parsed = command.try_get_matches_from_mut(args).and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches));
     parsed.map_err(|error| {
         let words: Vec<String> = args.iter().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect();
         let error = match attached(&command, &words, &error) {
@@ -77,7 +76,7 @@ fn asked<'a>(command: &'a Command, words: &[String]) -> &'a Command {
     words.iter().fold(command, |command, word| command.find_subcommand(word).unwrap_or(command))
 }
 
-fn context<'a>(error: &'a clap::Error, kind: ContextKind) -> Option<&'a str> {
+fn context(error: &clap::Error, kind: ContextKind) -> Option<&str> {
     match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text),
         _ => None,

@@ -89,12 +89,12 @@ static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
 /// Runs the command with these arguments, of which the first is what it was called. `program` starts it again.
 pub fn run(program: PathBuf, args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let _ = PROGRAM.set(program); // whoever was first is right as well
-    parsed(args.into_iter().collect())
+    parsed(&args.into_iter().collect::<Vec<_>>())
 }
 
 /// Runs the command with the arguments of this process.
 pub fn main() -> ExitCode {
-    parsed(std::env::args_os().collect())
+    parsed(&std::env::args_os().collect::<Vec<_>>())
 }
 
 /// What starts this program again.
@@ -102,8 +102,8 @@ fn program() -> std::io::Result<PathBuf> {
     PROGRAM.get().cloned().map_or_else(std::env::current_exe, Ok)
 }
 
-fn parsed(args: Vec<OsString>) -> ExitCode {
-    typed::remember(&args);
+fn parsed(args: &[OsString]) -> ExitCode {
+    typed::remember(args);
     let done = match arguments::parse(args) {
         Ok(cli) => cli.everywhere.apply().and_then(|()| command(cli.command)),
         Err(code) => Ok(code),

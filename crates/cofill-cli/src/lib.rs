@@ -7,6 +7,8 @@
 mod bench;
 mod calibrate;
 mod canvas;
+mod chat;
+mod compare;
 mod data;
 mod diagnose;
 mod eval;
@@ -16,6 +18,7 @@ mod fail;
 mod generate;
 mod judges;
 mod load_args;
+mod meter;
 mod mini;
 mod models;
 mod output;
@@ -51,6 +54,8 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Generate(Box<generate::Args>),
+    Chat(Box<chat::Args>),
+    Compare(Box<compare::Args>),
     Serve(Box<serve::Args>),
     Select(select::Args),
     Probe(probe::Args),
@@ -95,6 +100,8 @@ fn program() -> std::io::Result<PathBuf> {
 fn command(command: Command) -> ExitCode {
     let done = match command {
         Command::Generate(mut args) => settled(&mut args.run).and_then(|()| generate::run(&args)),
+        Command::Chat(mut args) => settled(&mut args.run).and_then(|()| chat::run(&args)),
+        Command::Compare(args) => compare::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Select(args) => select::run(&args),
         Command::Probe(args) => probe::run(&args),

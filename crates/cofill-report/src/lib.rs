@@ -13,6 +13,7 @@
 //! | [`document`] | headings, tables, notes and figures, written as Markdown, HTML and LaTeX; diagnostics use it too |
 //! | [`plot`] | figures as data, drawn as SVG and PNG |
 //! | [`trace_page`] | a trace as a page for a browser, or for a cell of a notebook |
+//! | [`words`] | which words of one text another does not have |
 
 pub mod document;
 pub mod jsonl;
@@ -24,3 +25,4 @@ pub mod report;
 pub mod results;
 pub mod statistics;
 pub mod trace_page;
+pub mod words;

@@ -31,6 +31,12 @@ impl Fail {
         }
     }
 
+    /// Whether nobody is left to read the answer.
+    pub(crate) fn is_broken_pipe(&self) -> bool {
+        let (Fail::Request(error) | Fail::Run(error)) = self;
+        is_broken_pipe(error)
+    }
+
     /// Prints the failure and gives its exit code.
     pub(crate) fn report(self) -> ExitCode {
         let (error, code) = match self {

@@ -8,6 +8,8 @@ mod arguments;
 mod bench;
 mod calibrate;
 mod canvas;
+mod chat;
+mod compare;
 mod completions;
 mod data;
 mod diagnose;
@@ -19,6 +21,7 @@ mod fail;
 mod generate;
 mod judges;
 mod load_args;
+mod meter;
 mod mini;
 mod models;
 mod output;
@@ -34,8 +37,8 @@ mod show;
 mod signals;
 mod sweep;
 mod trace;
-mod typed;
 mod tune;
+mod typed;
 
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
@@ -58,6 +61,8 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Generate(Box<generate::Args>),
+    Chat(Box<chat::Args>),
+    Compare(Box<compare::Args>),
     Serve(Box<serve::Args>),
     Select(select::Args),
     Probe(probe::Args),
@@ -117,6 +122,8 @@ fn parsed(args: &[OsString]) -> ExitCode {
 fn command(command: Command) -> fail::Done {
     match command {
         Command::Generate(mut args) => settled(&mut args.run).and_then(|()| generate::run(&args)),
+        Command::Chat(mut args) => settled(&mut args.run).and_then(|()| chat::run(&args)),
+        Command::Compare(args) => compare::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Select(args) => select::run(&args),
         Command::Probe(args) => probe::run(&args),

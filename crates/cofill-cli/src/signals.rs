@@ -1,6 +1,7 @@
-//! Ending tidily when a signal ends us: generated programs are gone, and the user hears what was kept and how to go on.
+//! Ending tidily when a signal ends us: generated programs are gone, and the user hears what was kept and how to go on. And ending one
+//! answer where that is all that was meant.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Says what an interruption leaves, at the moment it happens.
@@ -62,6 +63,39 @@ fn speak() {
     if let Some(words) = words {
         let clear = if crate::show::live() { "\r\x1b[2K" } else { "" };
         let _ = writeln!(anstream::stderr(), "{clear}{}", words()); // nobody is left to tell when stderr is gone
+    }
+}
+
+/// Ctrl-C while somebody answers: it ends the answer, not the program.
+#[derive(Debug, Clone)]
+pub(crate) struct Interrupt {
+    pressed: Arc<AtomicBool>,
+    /// While it is set, Ctrl-C ends the program, as if nobody listened.
+    idle: Arc<AtomicBool>,
+}
+
+impl Interrupt {
+    /// Listens from now on, to the end of the program.
+    pub(crate) fn listen() -> std::io::Result<Interrupt> {
+        use signal_hook::consts::signal::SIGINT;
+        let interrupt = Interrupt { pressed: Arc::default(), idle: Arc::new(AtomicBool::new(true)) };
+        signal_hook::flag::register_conditional_default(SIGINT, interrupt.idle.clone())?;
+        signal_hook::flag::register(SIGINT, interrupt.pressed.clone())?;
+        Ok(interrupt)
+    }
+
+    /// Nobody listens: Ctrl-C ends the program, as it does in scripts.
+    pub(crate) fn deaf() -> Interrupt {
+        Interrupt { pressed: Arc::default(), idle: Arc::default() }
+    }
+
+    /// Does something that Ctrl-C ends by setting the flag.
+    pub(crate) fn during<T>(&self, work: impl FnOnce(&Arc<AtomicBool>) -> T) -> T {
+        self.pressed.store(false, Ordering::SeqCst);
+        self.idle.store(false, Ordering::SeqCst);
+        let done = work(&self.pressed);
+        self.idle.store(true, Ordering::SeqCst);
+        done
     }
 }
 

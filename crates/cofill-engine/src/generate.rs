@@ -12,10 +12,13 @@ use crate::{Engine, Result};
 use cofill::trace::{End, Header, VERSION};
 use cofill::{
     Canvas, Constraint, Decode, DecodeBuilder, Denoiser, Pool, Prediction, Query, SamplerSpec, Step, Ticket, TokenId,
+    Trace,
 };
 use serde::Serialize;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// A canvas that is ready to be filled.
@@ -107,9 +110,25 @@ pub struct Generation {
     /// Whether the question of a mini task was answered rightly, if one was asked.
     pub judged: Option<Judged>,
     expects_end: bool,
+    given: usize,
 }
 
 impl Generation {
+    /// The text without the prompt before it; of a text with gaps, all of it.
+    pub fn answer(&self) -> &str {
+        self.text.get(self.given..).unwrap_or(&self.text)
+    }
+
+    /// The canvas before the first step, with the masks that were added later.
+    pub fn whole_start(&self) -> Canvas {
+        grown(&self.start, self.appended)
+    }
+
+    /// What happened, as a trace that begins with this header.
+    pub fn trace(&self, header: Header) -> Trace {
+        Trace { header, steps: self.steps.clone(), end: Some(self.trace_end()) }
+    }
+
     /// Positions that were filled.
     pub fn filled(&self) -> usize {
         self.start.n_masked() + self.appended - self.canvas.n_masked()
@@ -249,6 +268,29 @@ impl Engine {
         all.remove(0)
     }
 
+    /// Fills a canvas until it is full or the flag is set, which a signal or another thread may do at any moment, also within a forward: what was
+    /// committed by then stays.
+    pub fn generate_until(
+        &mut self,
+        prepared: Prepared,
+        stop: &Arc<AtomicBool>,
+        watch: &mut dyn FnMut(&StepEvent<'_>) -> ControlFlow<()>,
+    ) -> Result<Generation> {
+        let stopped = || stop.load(Ordering::Relaxed);
+        self.stop_when(Some(stop.clone()));
+        let mut filling = Filling::new(vec![prepared]);
+        let mut round = Ok(());
+        while round.is_ok() && !filling.is_done() && !stopped() {
+            round = filling.round(self, watch);
+        }
+        self.stop_when(None);
+        match round {
+            // A forward that was stopped is no failure, and left the canvas as it was.
+            Err(error) if !stopped() => Err(error),
+            _ => filling.finish(self).remove(0),
+        }
+    }
+
     /// Fills canvases together: they share forwards and nothing else. A decode that fails ends alone; a forward that fails ends all.
     pub fn generate_many(
         &mut self,
@@ -273,7 +315,7 @@ impl Engine {
         let (whole, canvas) = (grown(&start, appended), decode.canvas());
         let ended = self.settled_end(&whole, canvas, &stops);
         let reading = ended.and_then(|ended| Ok((ended, self.read(&whole, canvas, &stops)?)));
-        Some(reading.map(|(ended, Reading { text, useful })| Generation {
+        Some(reading.map(|(ended, Reading { text, useful, given })| Generation {
             judged: question.map(|question| question.judge(&text)),
             canvas: canvas.clone(),
             nfe: decode.nfe(),
@@ -287,6 +329,7 @@ impl Engine {
             steps,
             seconds,
             expects_end,
+            given,
         }))
     }
 }

@@ -10,7 +10,7 @@ use cofill_model::Message;
 use cofill_tasks::mini::Form;
 
 /// How a gap begins: `[MASK:4]` is four positions.
-const MASK_GAP: &str = "[MASK:";
+pub(crate) const MASK_GAP: &str = "[MASK:";
 
 /// What is to be filled.
 #[derive(Debug, Clone, Default)]

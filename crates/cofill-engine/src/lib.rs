@@ -22,6 +22,8 @@
 //! | [`Input`] | what is to be filled: a prompt, a chat, a text with gaps, tokens |
 //! | [`StepEvent`], [`Generation`] | what happens step by step, and what came of it |
 //! | [`Length`], [`Ended`], [`SettledGap`] | how long an answer may become, how it ended, and how long a gap should be |
+//! | [`Conversation`] | turns, and how many of them a model still holds |
+//! | [`Comparison`] | several samplers on one canvas |
 //! | [`Filling`] | the same a round at a time, for whoever looks in between |
 //! | [`Schema`], [`TextLanguage`] | texts held to a language |
 //! | [`Scored`] | how probable given tokens are |
@@ -31,7 +33,9 @@
 
 mod calibration;
 mod codec;
+mod comparison;
 mod constrain;
+mod conversation;
 mod engine;
 mod error;
 mod gap_length;
@@ -50,7 +54,9 @@ mod score;
 pub use calibration::{Calibrated, cache_file, settle};
 pub use codec::Codec;
 pub use cofill_grammar::Error as LanguageError;
+pub use comparison::{CannotCompare, Compared, Comparison};
 pub use constrain::TextLanguage;
+pub use conversation::{AskedTurn, Conversation, Turn};
 pub use engine::{About, Engine, Reader, Specials};
 pub use error::{Error, Result};
 pub use gap_length::SettledGap;

@@ -3,7 +3,7 @@
 //! A checkpoint says so in its `generation_config.json`. A prompt of a mini task needs no length, and what comes of it can be judged
 //! on the spot.
 
-use cofill_tasks::mini::{Checked, Mini};
+use cofill_tasks::mini::{Checked, Mini, Split};
 use serde::Serialize;
 
 /// A prompt of a mini task.
@@ -34,6 +34,13 @@ impl Question {
         Mini::asking(&prompt).map(|task| Question { task, prompt })
     }
 
+    /// Questions that no model was trained on, the tasks in turn; the same for the same seed.
+    pub fn fresh(seed: u64) -> impl Iterator<Item = Question> {
+        let question =
+            move |(index, task): (u64, Mini)| Question { task, prompt: task.example(Split::Test, seed, index).prompt };
+        (0..).flat_map(|index| Mini::ALL.map(|task| (index, task))).map(question)
+    }
+
     /// Judges a whole text, prompt and answer.
     pub fn judge(&self, text: &str) -> Judged {
         // Of an infill there is no answer but the whole.
@@ -48,11 +55,13 @@ impl Judged {
         Judged { task: task.name(), right: checked.is_ok(), why: checked.err().map(|wrong| wrong.0) }
     }
 
+    /// Whether it is right, and why not: `right`, or `wrong, ` and the reason.
+    pub fn verdict(&self) -> String {
+        self.why.as_ref().map_or_else(|| "right".into(), |why| format!("wrong, {why}"))
+    }
+
     /// `chain: right`.
     pub fn line(&self) -> String {
-        match &self.why {
-            None => format!("{}: right", self.task),
-            Some(why) => format!("{}: wrong, {why}", self.task),
-        }
+        format!("{}: {}", self.task, self.verdict())
     }
 }

@@ -26,6 +26,8 @@ impl Spelling {
 pub(crate) struct Reading {
     pub(crate) text: String,
     pub(crate) useful: usize,
+    /// Bytes of the text that were given and stand before everything generated; 0 of a text with gaps.
+    pub(crate) given: usize,
 }
 
 impl Engine {
@@ -57,7 +59,32 @@ impl Engine {
             }
         }
         let useful = (0..end).filter(|&at| start.is_masked(at) && !filled.is_masked(at)).count();
-        Ok(Reading { text, useful })
+        let given = match text.get(fixed..) {
+            _ if infill => 0,
+            Some(answer) if self.writes_words() && answer.starts_with(' ') => fixed + 1,
+            _ => fixed.min(text.len()),
+        };
+        Ok(Reading { text, useful, given })
+    }
+
+    /// What a person reads of an answer that is not finished: `hole` stands for every run of masks, and masks at its end for nothing. Of a text with
+    /// gaps, the whole text. `start` has the masks that were added since.
+    pub fn read_unfinished(&self, start: &Canvas, canvas: &Canvas, hole: &str) -> Result<String> {
+        let (tokens, inside) = (canvas.tokens(), self.inside_frame(start)?);
+        let tail = inside.clone().rev().find(|&at| !start.is_masked(at)).map_or(inside.start, |at| at + 1);
+        let infill = (inside.start..tail).any(|at| start.is_masked(at));
+        let known = self.ends().tokens();
+        let is_end = |at: usize| start.is_masked(at) && known.contains(&tokens[at]);
+        let begin = if infill { inside.start } else { tail };
+        let end = (tail..inside.end).find(|&at| is_end(at)).unwrap_or(inside.end);
+        let filled = (begin..end).rev().find(|&at| !canvas.is_masked(at)).map_or(begin, |at| at + 1);
+        let positions: Vec<usize> = (begin..filled).collect();
+        let mut parts = Vec::new();
+        for run in positions.chunk_by(|&a, &b| canvas.is_masked(a) == canvas.is_masked(b)) {
+            let kept: Vec<TokenId> = run.iter().filter(|&&at| !is_end(at)).map(|&at| tokens[at]).collect();
+            parts.push(if canvas.is_masked(run[0]) { hole.into() } else { self.text(&kept, Specials::Hidden)? });
+        }
+        Ok(parts.join(if self.writes_words() { " " } else { "" }))
     }
 
     /// The positions of a canvas without what every text of the model begins and ends with, which nobody reads.

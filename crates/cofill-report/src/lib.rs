@@ -15,6 +15,7 @@
 //! | [`plot`] | figures as data, drawn as SVG and PNG |
 //! | [`tuned`] | which sampler was found for a budget, and the one line that says so |
 //! | [`trace_page`] | a trace as a page for a browser, or for a cell of a notebook |
+//! | [`words`] | which words of one text another does not have |
 
 pub mod document;
 pub mod jsonl;
@@ -26,5 +27,6 @@ pub mod report;
 pub mod results;
 pub mod statistics;
 pub mod trace_page;
-pub mod written;
 pub mod tuned;
+pub mod words;
+pub mod written;

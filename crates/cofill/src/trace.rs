@@ -238,6 +238,13 @@ impl Trace {
         Ok(trace)
     }
 
+    /// Writes all of it.
+    pub fn write(&self, out: impl Write) -> std::io::Result<()> {
+        let mut writer = TraceWriter::new(out, &self.header)?;
+        self.steps.iter().try_for_each(|step| writer.step(step))?;
+        self.end.as_ref().map_or(Ok(()), |end| writer.end(end))
+    }
+
     /// The canvas at the start.
     pub fn canvas(&self) -> Canvas {
         Canvas::new(self.header.tokens.clone(), self.header.mask_id)

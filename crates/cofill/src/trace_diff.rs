@@ -186,20 +186,36 @@ impl fmt::Display for Difference {
 
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, ("A", "B"))
+    }
+}
+
+impl Why {
+    /// The same words with names of the caller's for the two traces, of which this crate calls the first A and the second B.
+    pub fn named<'a>(&'a self, a: &'a str, b: &'a str) -> impl fmt::Display + 'a {
+        fmt::from_fn(move |f| self.write(f, (a, b)))
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>, (a_name, b_name): (&str, &str)) -> fmt::Result {
+        let name = |trace: &char| if *trace == 'A' { a_name } else { b_name };
         match self {
             Why::Numbers { position, confidence: (a, b) } => write!(
                 f,
-                "the model's numbers differ on the same canvas: position {position} has confidence {a:.6} in A, {b:.6} in B"
+                "the model's numbers differ on the same canvas: position {position} has confidence {a:.6} in {a_name}, {b:.6} in {b_name}"
             ),
             Why::Token { position, tokens: (a, b) } => {
-                write!(f, "the proposals differ: position {position} gets token {a} in A, {b} in B")
+                write!(f, "the proposals differ: position {position} gets token {a} in {a_name}, {b} in {b_name}")
             }
             Why::Deferred { trace, deferred: d } => {
                 let through: String = d.through.iter().map(|j| format!("{j}, which attends to ")).collect();
                 write!(
                     f,
-                    "{trace} deferred position {} (confidence {:.3}): it attends to {through}{}, just chosen and unsure, and lost {:.3}; ",
-                    d.position, d.confidence, d.by, d.discount
+                    "{} deferred position {} (confidence {:.3}): it attends to {through}{}, just chosen and unsure, and lost {:.3}; ",
+                    name(trace),
+                    d.position,
+                    d.confidence,
+                    d.by,
+                    d.discount
                 )?;
                 match d.instead {
                     Some(instead) => write!(f, "{instead} was tried instead"),
@@ -208,18 +224,21 @@ impl fmt::Display for Why {
             }
             Why::Ranking { rank, picks: (a, b) } => write!(
                 f,
-                "the rankings differ at pick {rank}: A took {} (utility {:.4}), B took {} (utility {:.4})",
+                "the rankings differ at pick {rank}: {a_name} took {} (utility {:.4}), {b_name} took {} (utility {:.4})",
                 a.position, a.utility, b.position, b.utility
             ),
             Why::Rule { longer, shared, next } => write!(
                 f,
-                "the stopping rules differ: after the first {shared}, {longer} also admitted {} (confidence {:.3}, entropy {:.3})",
-                next.position, next.confidence, next.entropy
+                "the stopping rules differ: after the first {shared}, {} also admitted {} (confidence {:.3}, entropy {:.3})",
+                name(longer),
+                next.position,
+                next.confidence,
+                next.entropy
             ),
             Why::Appended { masks: (a, b) } => {
-                write!(f, "the canvas grew by {a} masks before the step in A, by {b} in B")
+                write!(f, "the canvas grew by {a} masks before the step in {a_name}, by {b} in {b_name}")
             }
-            Why::Collapsed { trace, by } => write!(f, "{trace} ended the text at once behind position {by}"),
+            Why::Collapsed { trace, by } => write!(f, "{} ended the text at once behind position {by}", name(trace)),
             Why::Remasked => f.write_str("one of them took commits back"),
             Why::Settings(settings) => write!(f, "the settings differ: {settings}"),
         }

@@ -1,0 +1,34 @@
+//! What is said about an answer beside the answer: what it cost, and whether it is all of it.
+
+use crate::show::count;
+use cofill::SamplerSpec;
+use cofill_engine::{Finish, Generation, Length, RunOptions};
+
+/// `topk:2+ad:40  38 tokens in 19 forwards, 2.00 per forward; 405.7 useful tokens/s`
+pub(crate) fn meter(sampler: &SamplerSpec, generation: &Generation) -> String {
+    format!(
+        "{sampler}  {} in {}, {:.2} per forward; {:.1} useful tokens/s",
+        count(generation.filled(), "token"),
+        count(generation.nfe, "forward"),
+        generation.tokens_per_forward(),
+        generation.useful_tokens_per_second(),
+    )
+}
+
+/// Why the answer may not be all that the model had to say, and what to do, with the words for the settings: `--length` or `/length`.
+pub(crate) fn incomplete(generation: &Generation, options: &RunOptions, mark: &str) -> Option<String> {
+    let nfe = generation.nfe;
+    if generation.finish == Finish::Capped {
+        return Some(match generation.canvas.n_masked() {
+            0 => format!("the answer has no end after {mark}max-nfe {nfe}; raise it"),
+            left => format!("{} left after {mark}max-nfe {nfe}; raise it", count(left, "mask")),
+        });
+    }
+    let remedy = match options.length {
+        Some(Length::Auto) => format!("raise {mark}max-length"),
+        _ => format!("raise {mark}length or use {mark}length auto"),
+    };
+    let positions = count(generation.filled(), "position");
+    let cut = || format!("the answer fills its {positions} without an end; it may be cut off: {remedy}");
+    generation.is_cut_off().then(cut)
+}

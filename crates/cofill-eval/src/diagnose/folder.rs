@@ -80,11 +80,11 @@ pub(super) struct Words {
 /// Names, each once, in the order in which they come.
 pub(super) fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let mut found: Vec<&str> = Vec::new();
-    names.for_each(|name| {
+    for name in names {
         if !found.contains(&name) {
-            found.push(name)
+            found.push(name);
         }
-    });
+    }
     found.join(", ")
 }
 

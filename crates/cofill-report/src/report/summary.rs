@@ -172,7 +172,7 @@ fn winners(report: &Report) -> Option<Table> {
     let places = families.iter().map(|family| family.places).max()?;
     // A mean over fewer models and tasks than others have would not compare with theirs.
     let families: Vec<&Family> = families.iter().filter(|family| family.places == places).collect();
-    let plain: BTreeSet<String> = report.points.rules().iter().map(|rule| rule.title()).collect();
+    let plain: BTreeSet<String> = report.points.rules().iter().map(crate::points::Rule::title).collect();
     let best = |budget: usize, among: &dyn Fn(&Family) -> bool| -> Option<(f64, String)> {
         let scores = families.iter().filter(|family| among(family));
         let scores = scores.filter_map(|family| Some((family.scores[budget]?, family.name.as_str())));

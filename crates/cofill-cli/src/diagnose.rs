@@ -43,7 +43,7 @@ struct OutputArgs {
     /// Resamples of the bootstrap.
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     resamples: u32,
-    /// Write raw measurements (JSONL), tables (Markdown, LaTeX) and figures (SVG, PNG) to this folder.
+    /// Write raw measurements (JSONL), a page (HTML), tables (Markdown, LaTeX) and figures (SVG, PNG) to this folder.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]

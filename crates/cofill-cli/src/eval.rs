@@ -5,6 +5,7 @@ use crate::judges;
 use crate::output::ForceArgs;
 use crate::progress::Progress;
 use crate::signals;
+use crate::typed;
 use cofill_engine::{RunSpec, provenance};
 use cofill_eval::open::Evaluation;
 use cofill_eval::spec::{EvalSpec, JudgeOptions, TaskOptions};
@@ -14,6 +15,8 @@ use cofill_tasks::TaskName;
 use serde_json::json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Score a model and a sampler on a task.
 ///
@@ -71,20 +74,39 @@ pub(crate) fn run(args: &Args) -> Done {
             Some(results)
         }
     };
+    let kept = Arc::new(AtomicUsize::new(totals.n));
+    let interruptible = last_words(args, &kept, docs);
     let progress = Progress::scoring(docs);
-    progress.score(&totals);
+    progress.score(&totals, None);
     while totals.n < docs {
-        for record in evaluation.next(totals.n)? {
+        for record in evaluation.next_watched(totals.n, &mut |round| progress.score(&totals, Some(round)))? {
             if let Some(out) = &mut out {
                 out.append(&record).map_err(|error| Fail::Run(error.into()))?;
             }
             judges::warn(record.doc_id, record.judge_failure());
             totals.add(&record);
+            kept.store(totals.n, Ordering::Relaxed);
         }
-        progress.score(&totals);
+        progress.score(&totals, None);
     }
-    drop(progress);
+    drop((progress, interruptible));
     report(args, &totals)
+}
+
+/// What Ctrl-C leaves: the answers in --out, and the command that goes on from there.
+fn last_words(args: &Args, kept: &Arc<AtomicUsize>, docs: usize) -> signals::Interruptible {
+    let (out, kept) = (args.out.as_ref().map(|path| path.display().to_string()), kept.clone());
+    signals::last_words(move || words(out.as_deref(), kept.load(Ordering::Relaxed), docs))
+}
+
+fn words(out: Option<&str>, n: usize, docs: usize) -> String {
+    match out {
+        Some(out) => {
+            let command = typed::again("--resume", "--force");
+            format!("interrupted: {n} of {docs} answers are in `{out}`; to go on: {command}")
+        }
+        None => format!("interrupted after {n} of {docs} answers, and none is kept; --out FILE keeps them"),
+    }
 }
 
 impl Args {
@@ -180,4 +202,15 @@ fn report(args: &Args, totals: &Totals) -> Done {
         }
     }
     judges::outcome(totals.unjudged, totals.n)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interruption_without_a_file_keeps_nothing_and_says_so() {
+        let said = words(None, 3, 40);
+        assert_eq!(said, "interrupted after 3 of 40 answers, and none is kept; --out FILE keeps them");
+    }
 }

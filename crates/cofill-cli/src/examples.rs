@@ -2,7 +2,8 @@
 
 #[cfg(feature = "embedded")]
 pub(crate) const TRY: &str = "Try:
-  cofill generate \"Gus has 10 books, doubles, wins 1, gets 5, gets 4, drops 3. How many books?\" --show
+  cofill generate --show \\
+    \"Gus has 10 books, doubles, wins 1, gets 5, gets 4, drops 3. How many books?\"
   cofill generate -s topk:4 --template \"Fill the gaps:
 [MASK:1]*[MASK:1]*[MASK:1]=[MASK:1]
 [MASK:1]*4*[MASK:1]=24

@@ -22,6 +22,9 @@ pub(crate) struct Args {
     canvas: CanvasArgs,
     #[command(flatten)]
     pub(crate) run: RunSpec,
+    /// Also show deferrals that changed nothing: the token stayed the same to the end, and its distribution as it was (KL below 0.01 nats).
+    #[arg(long)]
+    all: bool,
     /// Also write a page for a browser; it needs nothing but itself.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -50,7 +53,8 @@ pub(crate) fn run(args: &Args) -> Done {
     let (input, options) = args.canvas.input(&engine, options)?;
     let prepared = engine.prepare(&input, sampler, &options)?;
     prepared.warnings.iter().for_each(|warning| warning_line(warning));
-    let story = Story::of(&mut engine, prepared, sampler, &options)?;
+    let mut story = Story::of(&mut engine, prepared, sampler, &options)?;
+    story.all = args.all;
     if let Some(path) = &args.html {
         let mut page = Output::whole(path, args.force.existing()).map_err(refused("--html"))?;
         let written = page.write_all(story.html().as_bytes()).map_err(|error| page.failed(error));
@@ -59,12 +63,17 @@ pub(crate) fn run(args: &Args) -> Done {
     let mut out = anstream::stdout().lock();
     match args.json {
         true => writeln!(out, "{}", story.json()?)?,
-        false => write!(out, "{}", story.painted(&palette()))?,
+        false => write!(out, "{}", story.painted(&palette(), width()))?,
     }
     if let Some(path) = &args.html {
         let _ = writeln!(anstream::stderr(), "wrote {}", path.display());
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Columns of the terminal; elsewhere, what most have.
+fn width() -> usize {
+    terminal_size::terminal_size().map_or(80, |(width, _)| width.0.into())
 }
 
 /// For a terminal; elsewhere, `anstream` leaves the codes out.

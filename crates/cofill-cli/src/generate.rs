@@ -50,6 +50,7 @@ pub(crate) fn run(args: &Args) -> Done {
         Engine::open(model, options)?
     };
     let load = begun.elapsed().as_secs_f64();
+    engine.warning().into_iter().for_each(warning_line);
     let (input, options) = args.canvas.input(&engine, options)?;
     let prepared = engine.prepare_auto(&input, sampler, &options)?;
     prepared.warnings.iter().for_each(|warning| warning_line(warning));

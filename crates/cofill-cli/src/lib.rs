@@ -4,12 +4,15 @@
 //!
 //! A library so that other programs can be the command too: the Python package installs one that calls [`run`].
 
+mod arguments;
 mod bench;
 mod calibrate;
 mod canvas;
+mod completions;
 mod data;
 mod diagnose;
 mod eval;
+mod everywhere;
 mod examples;
 mod explain;
 mod fail;
@@ -32,6 +35,7 @@ mod signals;
 mod sweep;
 mod trace;
 mod tune;
+mod typed;
 
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
@@ -45,6 +49,8 @@ use std::sync::OnceLock;
 #[derive(Parser)]
 #[command(name = "cofill", version, arg_required_else_help = true, max_term_width = 100, after_help = examples::TRY)]
 struct Cli {
+    #[command(flatten)]
+    everywhere: everywhere::Args,
     #[command(subcommand)]
     command: Command,
 }
@@ -70,6 +76,8 @@ enum Command {
     Report(report::Args),
     Tune(Box<tune::Args>),
     Mini(mini::Args),
+    Completions(completions::Args),
+    Man(completions::ManArgs),
 }
 
 /// The commit that this was built from, for results to name; `-dirty` if sources differed.
@@ -81,12 +89,12 @@ static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
 /// Runs the command with these arguments, of which the first is what it was called. `program` starts it again.
 pub fn run(program: PathBuf, args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let _ = PROGRAM.set(program); // whoever was first is right as well
-    command(Cli::parse_from(args).command)
+    parsed(args.into_iter().collect())
 }
 
 /// Runs the command with the arguments of this process.
 pub fn main() -> ExitCode {
-    command(Cli::parse().command)
+    parsed(std::env::args_os().collect())
 }
 
 /// What starts this program again.
@@ -94,8 +102,20 @@ fn program() -> std::io::Result<PathBuf> {
     PROGRAM.get().cloned().map_or_else(std::env::current_exe, Ok)
 }
 
-fn command(command: Command) -> ExitCode {
-    let done = match command {
+fn parsed(args: Vec<OsString>) -> ExitCode {
+    typed::remember(&args);
+    let done = match arguments::parse(args) {
+        Ok(cli) => cli.everywhere.apply().and_then(|()| command(cli.command)),
+        Err(code) => Ok(code),
+    };
+    match done {
+        Ok(code) => code,
+        Err(fail) => fail.report(),
+    }
+}
+
+fn command(command: Command) -> fail::Done {
+    match command {
         Command::Generate(mut args) => settled(&mut args.run).and_then(|()| generate::run(&args)),
         Command::Serve(args) => serve::run(&args),
         Command::Select(args) => select::run(&args),
@@ -115,10 +135,8 @@ fn command(command: Command) -> ExitCode {
         Command::Report(args) => report::run(&args),
         Command::Tune(args) => tune::run(&args),
         Command::Mini(args) => mini::run(&args),
-    };
-    match done {
-        Ok(code) => code,
-        Err(fail) => fail.report(),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => completions::man(&args),
     }
 }
 

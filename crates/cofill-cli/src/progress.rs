@@ -3,6 +3,7 @@
 //! One line on stderr that is gone when the answer comes. Nothing is drawn when stderr is no terminal, so logs and pipes stay clean.
 
 use crate::show::live;
+use cofill_eval::run::Round;
 use cofill_model::printable;
 use cofill_report::results::Totals;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
@@ -35,11 +36,10 @@ impl Progress {
         Progress::new(ProgressBar::new(n as u64), SCORING, String::new())
     }
 
-    /// After some answers.
-    pub(crate) fn score(&self, totals: &Totals) {
+    /// After some answers, and after every forward of those that are on their way.
+    pub(crate) fn score(&self, totals: &Totals, now: Option<Round>) {
         self.bar.set_position(totals.n as u64);
-        let ((score, _), nfe) = (totals.score(), totals.mean_nfe());
-        self.bar.set_message(format!("{:.1} % right  nfe {nfe:.2}", 100.0 * score));
+        self.bar.set_message(scored(totals, now));
     }
 
     /// While `n` things are measured.
@@ -107,6 +107,16 @@ impl Progress {
     }
 }
 
+/// No score before there is one; then how far the answers on their way are.
+fn scored(totals: &Totals, now: Option<Round>) -> String {
+    let score = match totals.n {
+        0 => "nothing scored yet".into(),
+        _ => format!("{:.1} % right  nfe {:.2}", 100.0 * totals.score().0, totals.mean_nfe()),
+    };
+    let now = now.map(|Round { forwards, filled, masks }| format!("  forward {forwards}: {filled}/{masks} positions"));
+    score + &now.unwrap_or_default()
+}
+
 fn status(filled: usize, nfe: usize, elapsed: Duration) -> String {
     let per_forward = filled as f64 / nfe.max(1) as f64;
     let per_second = filled as f64 / elapsed.as_secs_f64().max(1e-9);
@@ -122,6 +132,16 @@ mod tests {
         for template in [LOADING, SCORING, MEASURING, FILLING, TUNING, WRITING] {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }
+    }
+
+    #[test]
+    fn a_score_is_shown_once_there_is_one() {
+        let mut totals = Totals::default();
+        let now = Some(Round { forwards: 3, filled: 12, masks: 38 });
+        assert_eq!(scored(&totals, None), "nothing scored yet");
+        assert_eq!(scored(&totals, now), "nothing scored yet  forward 3: 12/38 positions");
+        (totals.n, totals.nfe) = (1, 19);
+        assert_eq!(scored(&totals, None), "0.0 % right  nfe 19.00");
     }
 
     #[test]

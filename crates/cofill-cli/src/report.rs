@@ -2,14 +2,19 @@
 
 use crate::fail::{Done, Fail, warning_line};
 use crate::output::{ForceArgs, refused};
-use cofill_report::output;
+use crate::show::count;
+use crate::typed;
+use cofill_eval::sweep::{Counts, Sweep};
 use cofill_report::points::{self, Points, files, table};
+use cofill_report::report::provenance::{Made, Provenance, utc};
 use cofill_report::report::{File, Report};
 use cofill_report::statistics::bootstrap::Bootstrap;
 use cofill_report::statistics::versus::Pairing;
+use cofill_report::written;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Compare samplers: gains at matched NFE, tests, fronts, figures.
 ///
@@ -32,6 +37,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "A/B")]
     versus: Vec<Pairing>,
     /// Write report.md, report.html, report.tex, report.json, points.csv, gains.csv and figures/ to a folder.
+    ///
+    /// With --force, figures that an earlier report wrote there and this one has not are removed; files of others stay.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -48,6 +55,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Done {
+    args.paths.iter().try_for_each(|path| finish_sweep(path))?;
     let mut found = files::read(&args.paths).map_err(refused_results)?;
     for path in &args.points {
         found.extend(table::read(path)?);
@@ -63,9 +71,15 @@ pub(crate) fn run(args: &Args) -> Done {
     }
     report.warnings.iter().for_each(|warning| warning_line(warning));
     if let Some(folder) = &args.out {
-        let files = report.files().map_err(|error| Fail::Run(error.into()))?;
+        let files = report.clone().from_where(provenance(args)?).files().map_err(|error| Fail::Run(error.into()))?;
         let files = files.iter().map(|File { name, bytes }| (name.as_str(), bytes.as_slice()));
-        output::write_all(folder, files, args.force.existing()).map_err(refused("--out"))?;
+        written::replace_all(folder, files, args.force.existing()).map_err(refused("--out"))?;
+    }
+    if args.out.is_some() {
+        // stdout is where the report is; these lines are what most people want of it.
+        report.best_within.iter().for_each(|best| {
+            let _ = writeln!(anstream::stderr(), "{}", best.answer());
+        });
     }
     let mut stdout = std::io::stdout().lock();
     match (&args.out, args.json) {
@@ -74,6 +88,42 @@ pub(crate) fn run(args: &Args) -> Done {
         (Some(folder), false) => writeln!(stdout, "{}", folder.join("report.html").display())?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Of a sweep that is under way, the points that are complete are used as if it had been merged, and the rest is told.
+fn finish_sweep(path: &Path) -> Done<()> {
+    let Ok(sweep) = Sweep::open(path) else { return Ok(()) }; // a file, or a folder of files
+    let Counts { points, complete, prompts, done } = sweep.counts()?;
+    let (all, dir) = (count(points, "point"), path.display());
+    if complete == 0 {
+        return Err(Fail::request(format!(
+            "`{dir}` is a sweep of which no point is complete yet: {done} of {prompts} prompts of {all} are done; `cofill sweep work {dir}` goes on"
+        )));
+    }
+    // A folder that cannot be written has what was merged before.
+    if let Err(error) = sweep.merge_news() {
+        warning_line(&format!("points that were completed lately are left out: {error}"));
+    }
+    if complete < points {
+        let missing = points - complete;
+        warning_line(&format!("{missing} of {all} not complete and left out; `cofill sweep work {dir}` goes on"));
+    }
+    Ok(())
+}
+
+/// What the report is made of, and that this command made it.
+fn provenance(args: &Args) -> Done<Provenance> {
+    let mut sources = files::find(&args.paths)?;
+    sources.extend(args.points.iter().cloned());
+    // As other builders of documents have it: a date that does not change what is made again from the same files.
+    let given = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|seconds| seconds.parse().ok());
+    let now = given.map_or_else(SystemTime::now, |seconds| UNIX_EPOCH + Duration::from_secs(seconds));
+    Ok(Provenance::of(&sources)?.made(Made {
+        version: env!("CARGO_PKG_VERSION").into(),
+        commit: crate::COMMIT.into(),
+        command: typed::line(),
+        date: utc(now),
+    }))
 }
 
 /// Says which command writes what is missing.

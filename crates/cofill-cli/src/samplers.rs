@@ -24,8 +24,14 @@ pub(crate) fn run(args: &Args) -> Done {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let header = ["FORM", "WHAT IT DOES", "NEEDS", "+ad", "DEFAULTS", "SOURCE"].map(String::from);
-    let mut rows = vec![header];
+    let terminal = std::io::stdout().is_terminal().then(terminal_size::terminal_size).flatten();
+    out.write_all(table(terminal.map(|(width, _)| width.0.into()))?.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The samplers and their options, in lines of at most `width` columns; without a width, as long as they come.
+fn table(width: Option<usize>) -> Done<String> {
+    let mut rows = vec![["FORM", "WHAT IT DOES", "NEEDS", "+ad", "DEFAULTS", "SOURCE"].map(String::from)];
     for entry in Registry::stock().entries() {
         rows.push([
             entry.form(),
@@ -38,21 +44,60 @@ pub(crate) fn run(args: &Args) -> Done {
     }
     let widths = widths(&rows);
     let whole: usize = widths.iter().map(|width| width + 2).sum();
-    let narrow = std::io::stdout().is_terminal()
-        && terminal_size::terminal_size().is_some_and(|(width, _)| usize::from(width.0) < whole);
-    // Where the whole table would wrap, what can be looked up with --json is left out.
-    let columns = if narrow { 2 } else { rows[0].len() };
-    for row in &rows {
-        let cells = row.iter().zip(widths).take(columns).map(|(cell, width)| format!("{cell:<width$}"));
-        writeln!(out, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
+    let narrow = width.filter(|width| *width < whole).map(|width| width.max(NARROWEST));
+    let mut text = String::new();
+    match narrow {
+        None => {
+            for row in &rows {
+                let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
+                text += &format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end());
+            }
+        }
+        Some(width) => {
+            let [form, _, _, discount, ..] = widths;
+            let indent = form + discount + 4;
+            for [name, about, _, yes, ..] in &rows {
+                let lines = wrapped(about, width - indent).join(&format!("\n{:indent$}", ""));
+                text += &format!("{name:<form$}  {yes:<discount$}  {lines}\n");
+            }
+            text += &format!("\nneeds, defaults and sources: --json, or a window of {whole} columns\n");
+        }
     }
-    writeln!(out, "\nOptions")?;
+    let mut paragraph = |indent: usize, paragraph: &str| {
+        let lines = match narrow {
+            // What goes on in the next line stands further in than what begins there.
+            Some(width) => wrapped(paragraph, width - indent - 2).join(&format!("\n{:1$}", "", indent + 2)),
+            None => paragraph.to_owned(),
+        };
+        text += &format!("{:indent$}{lines}\n", "");
+    };
+    paragraph(0, "\nOptions");
     for (options, names) in options() {
-        writeln!(out, "  {options}\n      {names}")?;
+        paragraph(2, &options);
+        paragraph(6, &names);
     }
-    DISCOUNT_FORMS.iter().try_for_each(|form| writeln!(out, "  {form}"))?;
-    writeln!(out, "      on every sampler with a yes above")?;
-    Ok(ExitCode::SUCCESS)
+    DISCOUNT_FORMS.iter().for_each(|form| paragraph(2, form));
+    paragraph(6, "on every sampler with a yes above");
+    Ok(text)
+}
+
+/// Narrower windows get lines that are too long.
+const NARROWEST: usize = 64;
+
+/// Lines of at most `width` characters, broken at spaces and before the `[@` of an option; a longer word stays whole.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_inclusive(' ') {
+        for (i, piece) in word.split("[@").enumerate() {
+            let piece = if i > 0 { format!("[@{piece}") } else { piece.to_owned() };
+            let used = lines.last().map_or(0, |line| line.chars().count());
+            match lines.last_mut() {
+                Some(line) if used == 0 || used + piece.trim_end().chars().count() <= width => *line += &piece,
+                _ => lines.push(piece),
+            }
+        }
+    }
+    lines.into_iter().map(|line| line.trim_end().to_owned()).collect()
 }
 
 fn object(entry: &Arc<Entry>) -> Done<Value> {
@@ -115,4 +160,34 @@ fn options() -> Vec<(String, String)> {
 /// Columns as wide as their widest cell.
 fn widths<const N: usize>(rows: &[[String; N]]) -> [usize; N] {
     std::array::from_fn(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_fits_the_window() {
+        for width in [64, 72, 80, 100, 140] {
+            let table = table(Some(width)).unwrap();
+            for line in table.lines() {
+                assert!(line.chars().count() <= width, "{} columns of {width}: {line}", line.chars().count());
+            }
+            for entry in Registry::stock().entries() {
+                assert!(table.contains(&entry.form()), "{} is left out at {width}", entry.form());
+            }
+        }
+    }
+
+    #[test]
+    fn a_window_that_is_wide_enough_gets_what_a_file_gets() {
+        assert_eq!(table(Some(1000)).unwrap(), table(None).unwrap());
+    }
+
+    #[test]
+    fn lines_break_at_spaces_and_before_options() {
+        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrapped("+ad[:A][@layer=N][@veto], default", 17), ["+ad[:A][@layer=N]", "[@veto], default"]);
+        assert_eq!(wrapped("unbreakable", 4), ["unbreakable"]);
+    }
 }

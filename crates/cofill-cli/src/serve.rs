@@ -1,5 +1,6 @@
 //! `cofill serve`: models behind the interfaces people already use.
 
+use crate::arguments::at_least_one;
 use crate::fail::{Done, Fail};
 use crate::load_args::LoadArgs;
 use cofill::SamplerSpec;
@@ -35,7 +36,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 256)]
     max_queue: usize,
     /// The most requests that share rounds.
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = at_least_one)]
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = at_least_one::<usize>)]
     max_live: usize,
     /// The most positions of one round.
     #[arg(long, value_name = "N", default_value_t = 4096)]
@@ -87,10 +88,6 @@ enum Policy {
 enum Compat {
     /// vLLM's gauges.
     Vllm,
-}
-
-fn at_least_one(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|&n| n > 0).ok_or_else(|| "must be 1 or more".into())
 }
 
 pub(crate) fn run(args: &Args) -> Done {

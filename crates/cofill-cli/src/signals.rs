@@ -1,7 +1,26 @@
-//! Ending tidily when a signal ends us.
+//! Ending tidily when a signal ends us: generated programs are gone, and the user hears what was kept and how to go on.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, PoisonError};
+
+/// Says what an interruption leaves, at the moment it happens.
+type LastWords = Box<dyn Fn() -> String + Send>;
+
+static LAST_WORDS: Mutex<Option<LastWords>> = Mutex::new(None);
+
+/// While this lives, an interruption is answered with its words.
+pub(crate) struct Interruptible(());
+
+impl Drop for Interruptible {
+    fn drop(&mut self) {
+        *LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+/// Has `words` said on stderr when Ctrl-C or a scheduler ends this process, as long as what this gives is kept.
+pub(crate) fn last_words(words: impl Fn() -> String + Send + 'static) -> Interruptible {
+    *LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(words));
+    Interruptible(())
+}
 
 /// From now on, signals that would end this process do so only after its generated programs are gone, and their files.
 /// SIGKILL cannot wait; what it leaves is removed by the next sandbox that is made. Elsewhere than on Linux there is no sandbox.
@@ -24,6 +43,7 @@ fn listen() -> std::io::Result<()> {
     std::thread::spawn(move || {
         for signal in signals.forever() {
             cofill_sandbox::end_everything();
+            speak();
             // As if we had never listened: the exit status says which signal it was.
             let _ = signal_hook::low_level::emulate_default_handler(signal);
         }
@@ -31,28 +51,20 @@ fn listen() -> std::io::Result<()> {
     Ok(())
 }
 
+/// Says the last words, once, over whatever bar is on the terminal.
+#[cfg(target_os = "linux")]
+fn speak() {
+    use std::io::Write;
+    let words = LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(words) = words {
+        let clear = if crate::show::live() { "\r\x1b[2K" } else { "" };
+        let _ = writeln!(anstream::stderr(), "{clear}{}", words()); // nobody is left to tell when stderr is gone
+    }
+}
+
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn end_programs_first() -> std::io::Result<()> {
     Ok(())
-}
-
-/// A flag that the first Ctrl-C (or SIGTERM) sets, for whoever can stop by himself and say what was kept; the second one ends the process.
-#[cfg(target_os = "linux")]
-pub(crate) fn asked_to_stop() -> std::io::Result<Arc<AtomicBool>> {
-    use signal_hook::consts::signal::{SIGINT, SIGTERM};
-    let asked = Arc::new(AtomicBool::new(false));
-    let ignored = ignored();
-    for signal in [SIGINT, SIGTERM].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0) {
-        signal_hook::flag::register_conditional_default(signal, asked.clone())?;
-        signal_hook::flag::register(signal, asked.clone())?;
-    }
-    Ok(asked)
-}
-
-/// Elsewhere a signal simply ends the process; what is in files is kept.
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn asked_to_stop() -> std::io::Result<Arc<AtomicBool>> {
-    Ok(Arc::default())
 }
 
 /// The signals that are ignored, a bit each.

@@ -7,6 +7,7 @@ mod plan;
 mod run;
 mod shard;
 mod slurm;
+mod status;
 mod submit;
 mod table;
 mod waiting;
@@ -20,7 +21,7 @@ use cofill_report::output;
 ///
 /// A recipe (experiments/*.toml) names models, tasks, samplers and their grids. `run` does it all here. To share the work, `plan` a
 /// folder that all machines see, start `work` on each of them, and `merge`; a worker that dies loses nothing, and planning more
-/// later runs only what is missing. `submit` does this with Slurm.
+/// later runs only what is missing. `status` says how far it is. `submit` does this with Slurm.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -32,6 +33,7 @@ enum Command {
     Run(run::Args),
     Plan(plan::Args),
     Work(work::Args),
+    Status(status::Args),
     Merge(merge::Args),
     Submit(submit::Args),
 }
@@ -41,6 +43,7 @@ pub(crate) fn run(args: &Args) -> Done {
         Command::Run(args) => run::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Work(args) => work::run(args),
+        Command::Status(args) => status::run(args),
         Command::Merge(args) => merge::run(args),
         Command::Submit(args) => submit::run(args),
     }

@@ -77,6 +77,8 @@ struct Open {
     defaults: GenerationDefaults,
     /// The model beside it, as it was named.
     companion: Option<String>,
+    /// What is unfortunate about how it was loaded.
+    warning: Option<String>,
 }
 
 /// The text of a model's tokens, without the model: cheap to copy, and any number of threads may ask at once.
@@ -197,6 +199,11 @@ impl Engine {
     /// As it was named.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What whoever opened it should hear: weights in a type that does not fit them.
+    pub fn warning(&self) -> Option<&str> {
+        self.open_checkpoint()?.warning.as_deref()
     }
 
     /// Sets what changes the model's answers: guidance, the rows that attention is read from, and the model beside it.
@@ -456,7 +463,8 @@ impl Open {
         let text =
             text.map(|tokenizer| Arc::new(Text { eos: tokenizer.piece(eos_id), tokenizer, chat: checkpoint.chat() }));
         let defaults = checkpoint.generation_defaults()?;
-        Ok(Open { checkpoint, model, text, defaults, companion: None })
+        let warning = options.dtype.map(|dtype| checkpoint.dtype_warning(dtype)).transpose()?.flatten();
+        Ok(Open { checkpoint, model, text, defaults, companion: None, warning })
     }
 
     /// Loads the model that is to stand beside this one, unless it already does.

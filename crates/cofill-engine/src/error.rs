@@ -20,7 +20,7 @@ pub enum Error {
     #[error(transparent)]
     Language(#[from] cofill_grammar::Error),
     /// There is no such model.
-    #[error("unknown model `{name}`; give {}", crate::MODEL_NAMES)]
+    #[error("unknown model `{name}`{}; give {}", cofill::did_you_mean(name, crate::known_names()), crate::MODEL_NAMES)]
     UnknownModel {
         /// As it was named.
         name: String,

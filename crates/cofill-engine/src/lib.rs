@@ -75,5 +75,13 @@ pub const MODEL_NAMES: &str = "`toy` (a known joint distribution over short sent
 /// The model that is meant when none is named.
 pub const DEFAULT_MODEL: &str = if cfg!(feature = "embedded") { "tiny-llada" } else { TOY };
 
+/// The names that stand for a model without a file.
+pub(crate) fn known_names() -> impl Iterator<Item = &'static str> {
+    cofill_model::embedded::names().chain([TOY])
+}
+
+/// The most threads that can be asked for: more than any machine runs at once, and fewer than any would refuse to start.
+pub const MOST_THREADS: usize = 1024;
+
 /// The name of the toy.
 pub const TOY: &str = "toy";

@@ -5,7 +5,7 @@
 
 use crate::infill::InfillTask;
 use crate::judges::{self, JudgeSet};
-use crate::run::{BenchmarkTask, MiniTask, Question, Run, Settings, Task};
+use crate::run::{BenchmarkTask, MiniTask, Question, Round, Run, Settings, Task};
 use crate::spec::{EvalSpec, TaskOptions};
 use cofill::Layers;
 use cofill_engine::{About, Engine};
@@ -359,12 +359,18 @@ impl Evaluation {
 
     /// What a reader of the score must know.
     pub fn warnings(&self) -> Vec<String> {
-        self.task.warnings()
+        let loaded = self.engine.warning().map(str::to_owned);
+        self.task.warnings().into_iter().chain(loaded).collect()
     }
 
     /// Answers the next questions, as many as are best asked together, from `doc` on. Nothing when there are no more.
     pub fn next(&mut self, doc: usize) -> Result<Vec<Record>, Error> {
-        ask(&mut self.engine, &self.task, &self.run, doc..self.docs.min(doc + self.batch))
+        self.next_watched(doc, &mut |_| {})
+    }
+
+    /// The same, and `watch` hears how far they are after every forward: a single answer may take minutes.
+    pub fn next_watched(&mut self, doc: usize, watch: &mut dyn FnMut(Round)) -> Result<Vec<Record>, Error> {
+        ask_watched(&mut self.engine, &self.task, &self.run, doc..self.docs.min(doc + self.batch), watch)
     }
 }
 
@@ -382,6 +388,16 @@ pub(crate) fn ask(
     run: &ResolvedRun,
     docs: Range<usize>,
 ) -> Result<Vec<Record>, Error> {
+    ask_watched(engine, task, run, docs, &mut |_| {})
+}
+
+fn ask_watched(
+    engine: &mut Engine,
+    task: &OpenTask,
+    run: &ResolvedRun,
+    docs: Range<usize>,
+    watch: &mut dyn FnMut(Round),
+) -> Result<Vec<Record>, Error> {
     engine.configure(&run.settings.options)?; // points of a sweep share a model, not its guidance
     if let OpenTask::Infill(task) = task {
         docs.clone().try_for_each(|doc| task.check(doc, engine, &run.settings))?;
@@ -390,7 +406,9 @@ pub(crate) fn ask(
     let language = engine.language(&run.settings.options)?;
     let language = language.as_ref();
     let (model, codec) = engine.parts()?;
-    task.lend(run, |task| Ok(Run { task, settings: &run.settings, codec, ends, language }.batch(model, docs)?))
+    task.lend(run, |task| {
+        Ok(Run { task, settings: &run.settings, codec, ends, language }.batch_watched(model, docs, watch)?)
+    })
 }
 
 /// How many questions of a point are best asked together.

@@ -133,6 +133,17 @@ pub struct Run<'a> {
     pub language: Option<&'a TextLanguage>,
 }
 
+/// How far questions that are decoded together are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Round {
+    /// Forwards so far.
+    pub forwards: usize,
+    /// Positions that are filled, of all questions together.
+    pub filled: usize,
+    /// Positions that there were to fill.
+    pub masks: usize,
+}
+
 /// A question on its way.
 struct InFlight {
     doc: usize,
@@ -144,6 +155,16 @@ struct InFlight {
 impl Run<'_> {
     /// Decodes some questions together. Records are in their order.
     pub fn batch(&self, denoiser: &mut dyn Denoiser, docs: Range<usize>) -> Result<Vec<Record>, Error> {
+        self.batch_watched(denoiser, docs, &mut |_| {})
+    }
+
+    /// The same, and `watch` hears how far it is after every forward.
+    pub fn batch_watched(
+        &self,
+        denoiser: &mut dyn Denoiser,
+        docs: Range<usize>,
+        watch: &mut dyn FnMut(Round),
+    ) -> Result<Vec<Record>, Error> {
         let mut pool = Pool::new();
         let mut asked: HashMap<Ticket, InFlight> = HashMap::with_capacity(docs.len());
         for doc in docs {
@@ -153,16 +174,22 @@ impl Run<'_> {
             asked.insert(pool.add(decode), InFlight { doc, question, start, seconds: 0.0 });
         }
         let mut records = Vec::with_capacity(asked.len());
+        let mut round =
+            Round { forwards: 0, filled: 0, masks: asked.values().map(|asked| asked.start.n_masked()).sum() };
         while !pool.is_empty() {
             let begun = Instant::now();
             let events = pool.round(denoiser)?;
             let share = begun.elapsed().as_secs_f64() / events.len().max(1) as f64;
+            round.forwards += 1;
             for event in events {
-                event.step?;
+                if let Some(step) = event.step? {
+                    round.filled = (round.filled + step.commits.len()).saturating_sub(step.remasked.len());
+                }
                 if let Some(asked) = asked.get_mut(&event.ticket) {
                     asked.seconds += share;
                 }
             }
+            watch(round);
             for (ticket, _, decode) in pool.finished() {
                 if let Some(asked) = asked.remove(&ticket) {
                     records.push(self.record(&asked, &decode)?);

@@ -20,19 +20,23 @@
 
 mod address;
 pub mod claim;
+mod estimate;
 mod heartbeat;
 mod merge;
 mod plan;
 mod runner;
 mod seal;
+mod status;
 mod unit;
 mod watch;
 mod work;
 
+pub use estimate::{Estimate, estimate};
 pub use heartbeat::{Holder, State};
 pub use merge::Merged;
 pub use plan::{Places, plan};
 pub use runner::{Notice, OpenPoints};
+pub use status::{AtWork, Counts};
 pub use unit::Unit;
 pub use watch::{Progress, Watch};
 pub use work::{Runner, Share, Waiting, WorkDone, Worker};

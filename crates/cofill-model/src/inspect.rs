@@ -118,6 +118,22 @@ impl Inspection {
     }
 }
 
+impl Checkpoint {
+    /// What whoever asks for this dtype should hear: that many matrices have rows that do not fit its blocks, and gain nothing.
+    pub fn dtype_warning(&self, dtype: Dtype) -> Result<Option<String>> {
+        let required = required_tensors(&self.config()?, &self.weights()?)?;
+        let matrices = required.iter().filter(|tensor| matches!(tensor.role, Role::Matrix | Role::Head)).count();
+        let misfits = required.iter().filter(|tensor| tensor.stays_f16(dtype)).count();
+        let block = dtype.quantised().map_or(1, |quantised| quantised.block_size());
+        Ok((misfits > 0).then(|| {
+            format!(
+                "{misfits} of {matrices} matrices have rows that cannot be cut into {dtype}'s blocks of {block} weights; they stay f16, which is slower than f32: \
+                 take f32, or q8_0 to save memory"
+            )
+        }))
+    }
+}
+
 fn total(numbers: impl Iterator<Item = u64>) -> u64 {
     numbers.fold(0, u64::saturating_add)
 }

@@ -12,7 +12,9 @@ use crate::score::OwnedScored;
 use crate::threads::{Threads, stoppable};
 use crate::tokenizer::Tokenizer;
 use cofill::{Layers, Proposal, Query, TokenId};
-use cofill_engine::{DEFAULT_MODEL, DEFAULT_SAMPLER, Filling, Input, Prepared, RunOptions, StepEvent, check_rows};
+use cofill_engine::{
+    DEFAULT_MODEL, DEFAULT_SAMPLER, Filling, Input, MOST_THREADS, Prepared, RunOptions, StepEvent, check_rows,
+};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::{PyDict, PyList};
@@ -50,9 +52,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) struct Engine {
     pub(crate) shared: Arc<Shared>,
 }
-
-/// More is a slip.
-const MOST_THREADS: usize = 1024;
 
 /// What an engine and everything that it hands out have in common.
 pub(crate) struct Shared {

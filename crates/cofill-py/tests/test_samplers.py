@@ -125,7 +125,7 @@ def test_distributions_reach_the_sampler() -> None:
 
 
 WRONG = {
-    "unknown sampler": (lambda: cofill.sampler("topkk:2"), "unknown sampler `topkk:2`"),
+    "unknown sampler": (lambda: cofill.sampler("topkk:2"), r"unknown sampler `topkk:2` \(did you mean `topk:2`\?\)"),
     "no sampler": (lambda: cofill.sampler(3), "a int is no sampler"),
     "two dimensions": (lambda: cofill.sampler("topk:1").select(np.zeros((2, 2))), r"confidence has shape \(2, 2\)"),
     "length": (lambda: cofill.sampler("topk:1").select([0.1, 0.2], entropy=[1.0]), r"entropy has shape \(1,\); give shape \(2,\)"),

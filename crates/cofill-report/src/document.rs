@@ -15,7 +15,7 @@ pub struct Document {
     pub blocks: Vec<Block>,
     /// For papers: the published tables with these numbers.
     pub latex: latex::Tables,
-    /// Drawn where [`Block::Figures`] stands, and as files.
+    /// Drawn where a [`Block::Figure`] names them, and as files.
     pub figures: Vec<NamedFigure>,
 }
 
@@ -26,16 +26,32 @@ pub enum Block {
     Heading(String),
     /// A paragraph of plain text.
     Text(String),
+    /// Sentences, each on its own.
+    List(Vec<String>),
+    /// Terms and what they are here.
+    Facts(Vec<(String, String)>),
     /// Rows under the names of columns.
     Table(Table),
-    /// The place where all figures belong.
-    Figures,
+    /// The place of a figure.
+    Figure {
+        /// The name of a [`NamedFigure`]; where that is not drawn, nothing stands here.
+        name: String,
+        /// What it shows in its first sentence, then how to read it.
+        caption: String,
+    },
+    /// What not every reader wants to see: behind its title on a page, a section below the last elsewhere.
+    Fold {
+        /// What opens it.
+        title: String,
+        /// What is inside.
+        blocks: Vec<Block>,
+    },
 }
 
 /// Rows under the names of columns.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Table {
-    /// A line above it, where no heading says what it shows.
+    /// Above it: what it shows in the first sentence, then how to read it.
     pub caption: Option<String>,
     /// The names of the columns.
     pub head: Vec<String>,
@@ -63,6 +79,14 @@ pub struct DrawnFigure {
     pub drawn: plot::Drawn,
 }
 
+/// A caption as its first sentence, which says what is shown, and the rest, which may be nothing.
+pub fn first_sentence(caption: &str) -> (&str, &str) {
+    match [". ", "? "].iter().filter_map(|end| caption.find(end)).min() {
+        Some(end) => (&caption[..=end], caption[end + 1..].trim_start()),
+        None => (caption, ""),
+    }
+}
+
 /// `1 token`, `2 tokens`.
 pub fn count(n: usize, noun: &str) -> String {
     format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
@@ -80,5 +104,18 @@ impl Document {
         let draw =
             |NamedFigure { name, figure }: &NamedFigure| Ok(DrawnFigure { name: name.clone(), drawn: figure.draw()? });
         self.figures.iter().map(draw).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::first_sentence;
+
+    #[test]
+    fn a_caption_begins_with_what_is_shown() {
+        assert_eq!(first_sentence("Why? Because. So."), ("Why?", "Because. So."));
+        assert_eq!(first_sentence("At most 2.5 forwards. Read."), ("At most 2.5 forwards.", "Read."));
+        assert_eq!(first_sentence("All"), ("All", ""));
+        assert_eq!(first_sentence("Ends. "), ("Ends.", ""));
     }
 }

@@ -5,6 +5,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`output`] | files written where a user pointed: what exists is not touched unasked |
+//! | [`written`] | files written to the same folder again and again: what is left over goes, what is not ours stays |
 //! | [`jsonl`] | files that grow: a header, then a line per measurement |
 //! | [`results`] | files of results: what was run, then a record per question |
 //! | [`points`] | operating points, from results or from tables: a sampler, its score, and the forwards that took |
@@ -26,3 +27,4 @@ pub mod results;
 pub mod statistics;
 pub mod trace_page;
 pub mod tuned;
+pub mod written;

@@ -1,11 +1,15 @@
 //! A report: operating points compared, summed up, and printed in every form that a paper or a page needs.
 //!
-//! [`Report::new`] computes, with [`ablation`]; everything else below prints and computes nothing: [`tables`] says which tables there
-//! are (`versus_tables` those of [`Report::against`]), [`latex`] has the paper's layout, [`figures`] its figures. The JSON form is the report itself.
+//! [`Report::new`] computes, with [`ablation`]; everything else below prints and computes nothing: `summary` says it in words, [`tables`] which
+//! tables there are (`versus_tables` those of [`Report::against`]), [`latex`] has the paper's layout, [`figures`] its figures, `captions` how
+//! they are read, [`provenance`] where all of it comes from. The JSON form is the report itself.
 
 pub mod ablation;
+mod captions;
 pub mod figures;
 pub mod latex;
+pub mod provenance;
+mod summary;
 pub mod tables;
 mod versus_tables;
 
@@ -15,12 +19,13 @@ use crate::points::table::comma_separated;
 use crate::points::{Key, OperatingPoint, Points, Rule, Variant, table};
 use crate::statistics::aup::aup;
 use crate::statistics::bootstrap::Bootstrap;
-use crate::statistics::budget::{Family, budgets};
+use crate::statistics::budget::{BestWithin, Family, best_within, budgets};
 use crate::statistics::matched::{Gain, LOW_NFE, Matched, Summary, matched};
 use crate::statistics::paired::{Paired, paired};
 use crate::statistics::pareto::front;
 use crate::statistics::versus::{Pairing, Versus, versus};
 use ablation::{Ablation, ablations};
+use provenance::Provenance;
 use serde::Serialize;
 
 /// The form of the JSON; another number is another form.
@@ -49,8 +54,14 @@ pub struct Report {
     /// Who is best within a budget of forwards; only with [`Report::against`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub budgets: Vec<Family>,
+    /// Which sampler is best within so many forwards, on every model and task.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub best_within: Vec<BestWithin>,
     /// What a reader must know about the points.
     pub warnings: Vec<String>,
+    /// Where the points came from; only where somebody said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Provenance>,
 }
 
 /// A discount against the base, at matched NFE.
@@ -150,9 +161,16 @@ impl Report {
             pareto: fronts(&points),
             versus: Vec::new(),
             budgets: Vec::new(),
+            best_within: best_within(&points, bootstrap),
             warnings: warnings(&points),
+            provenance: None,
             points,
         }
+    }
+
+    /// With where the points came from, which stands at the end of every form.
+    pub fn from_where(self, provenance: Provenance) -> Report {
+        Report { provenance: Some(provenance), ..self }
     }
 
     /// With these pairings compared over questions, and every family at its best within a budget.
@@ -178,7 +196,10 @@ impl Report {
 
     /// The report in words, tables and figures.
     pub fn document(&self) -> Document {
-        Document { blocks: tables::blocks(self), latex: latex::tables(self), figures: figures::figures(self) }
+        let figures = figures::figures(self);
+        let mut latex = latex::tables(self);
+        latex.preamble.extend(self.provenance.as_ref().map(|provenance| format!("% {}", provenance.line())));
+        Document { blocks: tables::blocks(self, &figures), latex, figures }
     }
 
     /// The report as Markdown, without figures: what `cofill report` prints.

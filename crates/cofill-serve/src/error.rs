@@ -96,7 +96,8 @@ impl ApiError {
     /// A model that is not served.
     pub(crate) fn no_model(given: &str, served: &[String]) -> ApiError {
         let given: String = given.chars().take(200).collect();
-        let message = format!("the model `{given}` is not served here; served are `{}`", served.join("`, `"));
+        let meant = cofill::did_you_mean(&given, served.iter().map(String::as_str));
+        let message = format!("the model `{given}` is not served here{meant}; served are `{}`", served.join("`, `"));
         ApiError {
             param: Some("model".into()),
             ..ApiError::new(StatusCode::NOT_FOUND, NOT_FOUND, Some("model_not_found"), message)

@@ -27,6 +27,7 @@ pub use score::{Filter, Filtered, JUDGE_FAILED, Mean, Scored, Tally};
 use crate::data::{self, File, Source};
 use crate::judge::Judges;
 use crate::wrapper::Reply;
+use cofill::did_you_mean;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
@@ -51,7 +52,7 @@ pub enum Benchmark {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no benchmark of this name.
-    #[error("unknown task `{given}`; expected one of {}", names())]
+    #[error("unknown task `{given}`{}; expected one of {}", did_you_mean(given, Benchmark::ALL.map(Benchmark::name)), names())]
     Task {
         /// The name, as given.
         given: String,

@@ -24,6 +24,7 @@ mod pystr;
 pub mod wrapper;
 
 use benchmarks::Benchmark;
+use cofill::did_you_mean;
 use mini::Mini;
 use std::fmt;
 use std::str::FromStr;
@@ -78,9 +79,9 @@ impl FromStr for TaskName {
         let benchmark = given.parse().map(TaskName::Benchmark);
         given.parse().map(TaskName::Mini).or(benchmark).map_err(|_| {
             let names =
-                Mini::ALL.map(Mini::name).into_iter().chain(Benchmark::ALL.map(Benchmark::name)).chain([INFILL]);
-            let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
-            format!("unknown task `{given}`; expected one of {}", names.join(", "))
+                || Mini::ALL.map(Mini::name).into_iter().chain(Benchmark::ALL.map(Benchmark::name)).chain([INFILL]);
+            let all: Vec<String> = names().map(|name| format!("`{name}`")).collect();
+            format!("unknown task `{given}`{}; expected one of {}", did_you_mean(given, names()), all.join(", "))
         })
     }
 }

@@ -23,6 +23,7 @@ mod python;
 mod sudoku;
 mod sums;
 
+use cofill::did_you_mean;
 use draw::Draw;
 use std::collections::HashSet;
 use std::fmt;
@@ -76,13 +77,13 @@ pub enum Split {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// There is no mini task of this name.
-    #[error("unknown task `{given}`; expected one of {}", names(Mini::ALL.iter()))]
+    #[error("unknown task `{given}`{}; expected one of {}", did_you_mean(given, Mini::ALL.map(Mini::name)), names(Mini::ALL.iter()))]
     Task {
         /// The name, as given.
         given: String,
     },
     /// There is no split of this name.
-    #[error("unknown split `{given}`; expected one of {}", names(Split::ALL.iter()))]
+    #[error("unknown split `{given}`{}; expected one of {}", did_you_mean(given, Split::ALL.map(Split::name)), names(Split::ALL.iter()))]
     Split {
         /// The name, as given.
         given: String,

@@ -11,10 +11,12 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Error {
     // ---- the text form of a sampler (language)
     /// No sampler has this name.
-    #[error("unknown sampler `{name}`; expected one of {accepted}")]
+    #[error("unknown sampler `{name}`{}; expected one of {accepted}", .meant.as_ref().map(|meant| format!(" (did you mean `{meant}`?)")).unwrap_or_default())]
     UnknownSampler {
         /// The text that was given.
         name: String,
+        /// What was probably meant, if a name is near: the same text with that name, or how that sampler is written.
+        meant: Option<String>,
         /// The forms that exist.
         accepted: String,
     },

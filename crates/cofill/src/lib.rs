@@ -68,6 +68,7 @@ mod error;
 mod forward;
 mod greedy;
 mod language;
+mod nearest;
 mod noise;
 pub mod sampler;
 mod samplers;
@@ -86,5 +87,6 @@ pub use forward::{
 };
 pub use greedy::{Greedy, Ranking, StoppingRule, adas, control, fast_dllm, paths, profile, quota, ranking, rule};
 pub use language::{DISCOUNT_FORMS, FormOption, Registry, SamplerForm, SamplerSpec, spec};
+pub use nearest::{did_you_mean, nearest};
 pub use sampler::{Deferral, Pick, Picks, Policy, RemaskingSampler, Revision, Sampler, Verdict};
 pub use trace::{Step, Trace};

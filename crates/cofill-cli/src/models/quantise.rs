@@ -47,6 +47,9 @@ pub(crate) fn run(args: &Args) -> Done {
         for name in &written.stayed_f16 {
             writeln!(out, "  {}", printable(name))?;
         }
+        if let Some(warning) = checkpoint.dtype_warning(args.dtype)? {
+            warning_line(&warning);
+        }
     }
     if let Some(why) = &written.without_tokenizer {
         warning_line(&format!("the file has no tokenizer and takes token ids only: {why}"));

@@ -35,10 +35,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 3)]
     retries: u32,
     /// Seconds between two looks at the queue.
-    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = crate::arguments::at_least_one::<u64>)]
     poll: u64,
     /// Seconds after which a worker that was not heard of is taken for dead.
-    #[arg(long, value_name = "SECONDS", default_value_t = cofill_eval::sweep::claim::LEASE.as_secs(), value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SECONDS", default_value_t = cofill_eval::sweep::claim::LEASE.as_secs(), value_parser = crate::arguments::at_least_one::<u64>)]
     lease: u64,
     /// Answer with JSONL, a line per point.
     #[arg(long)]
@@ -160,8 +160,9 @@ impl Folder {
         std::fs::create_dir_all(&logs)?;
         let script = logs.join("worker.sh");
         let program = crate::program()?;
+        let threads = crate::everywhere::given_threads().map(|n| format!(" --threads {n}")).unwrap_or_default();
         let text = format!(
-            "#!/bin/sh\n# Written by `cofill sweep submit`: one shard of this sweep.\nexec {} sweep work {} --lease {lease} --shard \"$SLURM_ARRAY_TASK_ID/{shards}\"\n",
+            "#!/bin/sh\n# Written by `cofill sweep submit`: one shard of this sweep.\nexec {} sweep work {} --lease {lease}{threads} --shard \"$SLURM_ARRAY_TASK_ID/{shards}\"\n",
             quote(&program),
             quote(&dir),
         );

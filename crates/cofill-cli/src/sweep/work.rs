@@ -9,7 +9,7 @@ use crate::show::{count, live};
 use crate::signals;
 use cofill_engine::provenance;
 use cofill_eval::open::Error;
-use cofill_eval::sweep::{Notice, OpenPoints, Share, Sweep, Watch, WorkDone, Worker, claim};
+use cofill_eval::sweep::{Counts, Notice, OpenPoints, Share, Sweep, Watch, WorkDone, Worker, claim};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -41,7 +41,7 @@ pub(crate) struct WorkerArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     workers: u16,
     /// Seconds after which others take over from a worker that exists but was not heard of: on another machine, or stopped.
-    #[arg(long, value_name = "SECONDS", default_value_t = claim::LEASE.as_secs(), value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SECONDS", default_value_t = claim::LEASE.as_secs(), value_parser = crate::arguments::at_least_one::<u64>)]
     lease: u64,
 }
 
@@ -67,6 +67,22 @@ pub(crate) fn run(args: &Args) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What Ctrl-C leaves: everything that was answered.
+fn last_words(sweep: &Sweep) -> signals::Interruptible {
+    let sweep = sweep.clone();
+    signals::last_words(move || {
+        let dir = sweep.dir().display();
+        let kept = match sweep.counts() {
+            Ok(Counts { points, complete, prompts, done }) => {
+                format!("{complete} of {points} points are complete, {done} of {prompts} prompts and more in parts")
+            }
+            Err(error) => error.to_string(),
+        };
+        let more = "`cofill sweep status` shows it, `cofill report` uses the complete points";
+        format!("interrupted: `{dir}` keeps all answers ({kept}); the same command goes on; {more}")
+    })
+}
+
 impl WorkerArgs {
     /// Works, and shows how far everybody is.
     pub(crate) fn work(&self, sweep: &Sweep, share: Share, log: Log) -> Done<WorkDone> {
@@ -74,6 +90,7 @@ impl WorkerArgs {
         let threads = (rayon::current_num_threads() / n).max(1);
         let waits = Waits::new();
         signals::end_programs_first()?;
+        let _interruptible = last_words(sweep);
         let work = || -> Done<WorkDone> {
             let mut tell = |notice: Notice<'_>| match notice {
                 Notice::Waiting(holders) => waits.hear(holders),

@@ -42,6 +42,23 @@ fn an_intervention_leaves_raw_lines_tables_and_figures() {
         assert!(std::fs::metadata(folder.join(file)).unwrap().len() > 500, "{file}");
     }
     assert_eq!(std::fs::read_to_string(folder.join("intervention.md")).unwrap(), ran.stdout);
+    // The page: words, the first table, the figure, other tables behind folds, and where it comes from.
+    let page = std::fs::read_to_string(folder.join("intervention.html")).unwrap();
+    let order = [
+        "<h1>Does attention tell",
+        "ρ̄_s(A, K) from ",
+        "<table>",
+        "<svg",
+        "<details>",
+        "<h2>Where this comes from</h2>",
+    ];
+    let places = order.map(|what| page.find(what).unwrap_or_else(|| panic!("no {what}")));
+    assert!(places.is_sorted(), "{places:?}");
+    assert_eq!(page.matches("<figure").count(), page.matches("<figcaption>").count());
+    let sha256 = raw[0]["what"]["models"]["tiny-dream"].as_str().unwrap();
+    for said in [sha256, raw[0]["made_by"]["commit"].as_str().unwrap(), "<dt>seed</dt><dd>0</dd>", " UTC</dd>"] {
+        assert!(page.contains(said), "{said}");
+    }
     // What is there is not overwritten, and the same question has the same answer.
     run(&format!("{line} --out {}", folder.display())).is_refused(&["--out", "intervention.jsonl", "exists"]);
     let json = run(&format!("{line} --json")).is_fine().json();
@@ -149,7 +166,7 @@ fn explain(more: &[&str]) -> Ran {
 fn an_explanation_says_who_waited_for_whom() {
     let ran = explain(&["-m", "toy", "-n", "6", "-s", "topk:2+ad"]);
     let story = [
-        "step 1  masked 4 -> 2  [Alan] _ visited [San] _ again",
+        "step 1  masked 4 -> 2\n    0  [Alan] _ visited [San] _ again\n",
         "  deferred 1 `Kelly` (c 0.474): attends",
         "after 0 `Alan`: `Turing`",
         "committed in step 2 as `Turing`",
@@ -177,7 +194,9 @@ fn a_page_is_one_file_in_which_nothing_is_markup() {
     explain(&[prompt, "-n", "12", "-s", "topk:4+ad", "--html", &path, "--force"]).is_fine();
     let html = std::fs::read_to_string(&page).unwrap();
     assert!(html.starts_with("<!doctype html>") && html.trim_end().ends_with("</html>"));
-    assert!(!html.contains("<script") && html.contains("&lt;script&gt;"), "{html}");
+    // Its own script, and no other; which one may run is said by its checksum.
+    assert!(html.matches("<script").count() == 1 && html.contains("&lt;script&gt;"), "{html}");
+    assert!(html.contains("default-src 'none'") && html.contains("script-src 'sha256-"), "{html}");
     for outside in ["http:", "https:", "src=", "href=", "@import", "url("] {
         assert!(!html.contains(outside), "{outside}");
     }
@@ -190,6 +209,19 @@ fn a_page_is_one_file_in_which_nothing_is_markup() {
         assert_eq!(open, close, "{tag}");
     }
     explain(&["x", "-n", "4", "--html", "/nowhere/page.html"]).is_refused(&["--html", "/nowhere/page.html"]);
+}
+
+#[test]
+fn what_changed_nothing_is_shown_only_with_all() {
+    let question = "Gus has 10 books, doubles, wins 1, gets 5, gets 4, drops 3. How many books?";
+    let some = explain(&[question, "-s", "topk:8+ad"]);
+    assert!(some.is_fine().stdout.contains(" changed nothing and are not shown; --all shows them"), "{some}");
+    let all = explain(&[question, "-s", "topk:8+ad", "--all"]);
+    let deferred = |ran: &Ran| ran.stdout.matches("\n  deferred ").count();
+    assert!(deferred(all.is_fine()) > deferred(&some) && !all.stdout.contains("not shown"), "{all}");
+    // Lines of the answer are lines of the canvas, behind the number of their first position.
+    assert!(all.stdout.lines().any(|line| line.trim_start().ends_with("20+1=21")), "{all}");
+    assert!(!all.stdout.contains("20⏎20"), "{all}");
 }
 
 #[test]

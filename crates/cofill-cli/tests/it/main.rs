@@ -4,6 +4,16 @@
 // Runs the binary; every test goes through it.
 mod run;
 
+// Arguments of every command: slips of names, numbers out of range, prompts without quotes; options that all commands have.
+mod arguments;
+
+// `cofill completions` and `cofill man`.
+mod completions;
+
+// What strangers install: the installer, and the names of archives.
+#[cfg(unix)]
+mod install;
+
 // `cofill select`: good lines, every kind of bad line, the goldens from the command line.
 mod select;
 
@@ -66,6 +76,9 @@ mod harness;
 
 // Programs that a model wrote, scored by the command: long answers, judges that break down, signals.
 mod judging;
+
+// What is kept and said when a run is broken off, and what a sweep under way can be asked.
+mod interrupted;
 
 // `cofill report`: the paper's statistics from its own numbers, and every form of a report.
 mod report;

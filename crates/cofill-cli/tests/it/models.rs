@@ -243,6 +243,26 @@ fn verify_refuses_wrong_requests() {
 }
 
 #[test]
+fn a_type_that_does_not_fit_is_told_and_a_place_that_cannot_be_written_refused() {
+    let folder = Folder::new("models-misfit");
+    let out = path(&scratch("models-misfit.gguf"));
+    let written = models(&["quantise", &folder.name(), &out, "--dtype", "q4k", "--force"]);
+    // Rows of 64 and 96 weights, blocks of 256: all of them stay. Blocks of 32 fit.
+    let says = "15 of 15 matrices have rows that cannot be cut into q4k's blocks of 256 weights";
+    assert!(written.is_fine().stderr.contains(says) && written.stderr.contains("slower than f32"), "{written}");
+    let fits = models(&["quantise", &folder.name(), &out, "--dtype", "q8_0", "--force"]);
+    assert!(!fits.is_fine().stderr.contains("cannot be cut"), "{fits}");
+    let asked = run_with(&["generate", "-m", "tiny-llada", "--dtype", "q4k", "--max-nfe", "1"], "");
+    assert!(asked.is_fine().stderr.contains("slower than f32"), "{asked}");
+    let asked = run_with(&["eval", "--task", "chain", "--limit", "1", "--dtype", "q4k", "--max-nfe", "1"], "");
+    assert!(asked.is_fine().stderr.contains("slower than f32"), "{asked}");
+    for place in ["/nowhere/x.gguf", "/proc/x.gguf", "/dev"] {
+        models(&["quantise", &folder.name(), place]).is_refused(&["OUT", place]);
+    }
+    let _ = std::fs::remove_file(&out);
+}
+
+#[test]
 fn conformance_models_verify() {
     let goldens = goldens().join("models");
     for family in ["llada", "dream"] {

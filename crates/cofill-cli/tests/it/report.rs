@@ -137,6 +137,97 @@ fn a_folder_gets_every_form() {
     run(&format!("report --points {points} --out {points}")).is_refused(&["--out", "cannot write", "give a place"]);
 }
 
+/// Where something stands in a page; that it does is part of the claim.
+fn at(page: &str, what: &str) -> usize {
+    page.find(what).unwrap_or_else(|| panic!("no {what}"))
+}
+
+#[test]
+fn a_page_begins_with_words_and_ends_with_where_it_comes_from() {
+    let out = scratch("report-page");
+    std::fs::remove_dir_all(&out).ok();
+    let points = table("page", ROWS);
+    run(&format!("report --points {points} --out {}", out.display())).is_fine();
+    let page = std::fs::read_to_string(out.join("report.html")).unwrap();
+    let order = [
+        "<h1>Samplers compared</h1>",
+        "2 samplers on 1 model (m) and 1 task (riddles): 4 operating points",
+        "+15.00 points on average over 2 settings",
+        "<svg",
+        "<h2>Matched-NFE gains of +AD</h2>",
+        "<table>",
+        "<details>",
+        "<h2>Operating points</h2>",
+        "<h2>Where this comes from</h2>",
+        "<dt>Command</dt><dd>cofill report --points ",
+    ];
+    assert!(order.map(|what| at(&page, what)).is_sorted(), "{:?}", order.map(|what| at(&page, what)));
+    for fact in
+        ["<dt>Program</dt><dd>cofill ", ", commit ", " UTC</dd>", "<dt>SHA-256 of these</dt>", "resamples, seed 0"]
+    {
+        at(&page, fact);
+    }
+    assert_eq!(page.matches("<figure").count(), page.matches("<figcaption>").count());
+    for link in page.split("href=\"#").skip(1) {
+        at(&page, &format!("id=\"{}\"", link.split('"').next().unwrap()));
+    }
+    // The same order in Markdown, and a comment in LaTeX.
+    let text = std::fs::read_to_string(out.join("report.md")).unwrap();
+    let order =
+        ["# Samplers compared", "+15.00 points", "![tradeoff-m]", "## Matched-NFE gains", "## Where this comes from"];
+    assert!(order.map(|what| at(&text, what)).is_sorted());
+    assert!(std::fs::read_to_string(out.join("report.tex")).unwrap().contains("): cofill report --points "));
+}
+
+#[test]
+fn results_say_by_whom_and_with_which_weights_they_were_made() {
+    let (file, out) = (scratch("report-made.jsonl"), scratch("report-made"));
+    std::fs::remove_dir_all(&out).ok();
+    run(&format!("eval --task sums -m tiny-llada -s topk:4 --limit 2 --force --out {}", file.display())).is_fine();
+    run(&format!("report {} --out {}", file.display(), out.display())).is_fine();
+    let page = std::fs::read_to_string(out.join("report.html")).unwrap();
+    let results = std::fs::read_to_string(&file).unwrap();
+    let header: Value = serde_json::from_str(results.lines().next().unwrap()).unwrap();
+    for said in [&header["what"]["model_sha256"], &header["made_by"]["commit"], &header["made_by"]["version"]] {
+        at(&page, &format!(">{}</td>", said.as_str().unwrap()));
+    }
+    at(&page, &format!("corpus_seed {}", header["what"]["corpus_seed"]));
+    at(&page, "No sampler was run both with and without a discount");
+    let json: Value = serde_json::from_str(&std::fs::read_to_string(out.join("report.json")).unwrap()).unwrap();
+    assert_eq!(json["provenance"]["files"], 1);
+    assert_eq!(json["provenance"]["made"]["version"], header["made_by"]["version"]);
+}
+
+#[test]
+fn figures_of_an_earlier_report_go_and_files_of_others_stay() {
+    let out = scratch("report-used");
+    std::fs::remove_dir_all(&out).ok();
+    let (old, new) = (table("old", &ROWS.replace("m,", "old,")), table("new", ROWS));
+    run(&format!("report --points {old} --out {}", out.display())).is_fine();
+    std::fs::write(out.join("figures/tradeoff-mine.svg"), "mine").unwrap();
+    // Without --force nothing is touched.
+    run(&format!("report --points {new} --out {}", out.display())).is_refused(&["--out", "exists"]);
+    assert!(out.join("figures/tradeoff-old.svg").exists());
+    run(&format!("report --points {new} --out {} --force", out.display())).is_fine();
+    let has = |name: &str| out.join("figures").join(name).exists();
+    assert_eq!(["tradeoff-m.svg", "gains.png", "tradeoff-mine.svg"].map(has), [true; 3]);
+    assert_eq!(["tradeoff-old.svg", "tradeoff-old.png"].map(has), [false; 2]);
+}
+
+#[test]
+fn names_in_results_are_no_markup() {
+    let out = scratch("report-hostile");
+    std::fs::remove_dir_all(&out).ok();
+    let rows =
+        ROWS.replace("m,", "</style><script>alert(1)</script>,").replace("riddles", "<img src=x onerror=alert(1)>");
+    let points = table("hostile", &rows);
+    run(&format!("report --points {points} --out {}", out.display())).is_fine();
+    let page = std::fs::read_to_string(out.join("report.html")).unwrap();
+    assert!(!page.contains("<script") && !page.contains("<img") && page.contains("default-src 'none'"), "{page}");
+    assert_eq!(page.matches("</style>").count(), 1);
+    assert!(page.contains("&lt;img src=x onerror=alert(1)&gt;"));
+}
+
 #[test]
 fn what_report_writes_report_reads() {
     // Two samplers that are nearly called the same, ablations, a stranger, and a name that needs quotes.

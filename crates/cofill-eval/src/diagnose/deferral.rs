@@ -4,11 +4,11 @@
 //! is the deferred token d, the other its replacement r: exactly one of each in a state. Both are measured after i
 //! alone was revealed. If ADAS is right to wait, d changes more than r, and gains confidence.
 
-use super::folder::{Diagnosis, signed, three, with_interval};
+use super::folder::{Diagnosis, Words, signed, three, with_interval};
 use super::state::{Divergence, Effect, State};
 use super::{Setting, mean};
 use cofill_report::document::latex::{Float, Line, Tables, escaped};
-use cofill_report::document::{Document, NamedFigure, Table};
+use cofill_report::document::{Document, NamedFigure, Table, count};
 use cofill_report::plot::{Axis, Figure, LOOKS, Mark, Panel, Row, Scale};
 use cofill_report::statistics::bootstrap::{Bootstrap, Estimate};
 use serde::Serialize;
@@ -131,17 +131,64 @@ pub fn report(settings: &[Setting], bootstrap: &Bootstrap) -> Diagnosis {
          ({resamples} resamples, seed {seed})."
     );
     let tables = vec![
-        table("What revealing did to deferred tokens and their replacements", &["model"], &per_model),
-        table("The same by task", &["task", "model"], &per_setting),
+        table(
+            "What revealing did to deferred tokens and their replacements. K: by how much their distributions changed, in nats; Δc: by how much \
+             their confidence rose. If ADAS defers the right ones, the first number of a pair is the larger.",
+            &["model"],
+            &per_model,
+        ),
+        table("The same by task. Read as above.", &["task", "model"], &per_setting),
     ];
     Diagnosis {
         document: Document {
-            blocks: Diagnosis::blocks(tables, vec![note]),
+            blocks: Diagnosis::blocks(words(&per_model), ("deferral-boxes", BOXES), tables, vec![note]),
             latex: latex(&per_model),
             figures: vec![figure(settings, &models)],
         },
         json: json!({ "models": &per_model, "settings": &per_setting, "bootstrap": bootstrap }),
     }
+}
+
+const BOXES: &str = "How much the first choice changed the others. K in nats, of the tokens that ADAS deferred and of those that it took instead, once the \
+                     common first choice was revealed. Boxes hold the middle half, with the median as a line. If ADAS defers the right ones, \
+                     the box of the deferred is the higher.";
+
+/// What came of it: of the last summary, which is over all.
+fn words(summaries: &[Summary]) -> Words {
+    let title = "Are the right tokens deferred?".into();
+    let Some(all) = summaries.last() else { return Words { title, about: String::new(), findings: Vec::new() } };
+    let about = format!(
+        "Confidence and ADAS had another second choice in {} of {}. After their common first choice was revealed: how much did the token change that \
+         ADAS deferred, and how much the one it took instead?",
+        all.divergences,
+        count(all.states, "state"),
+    );
+    let (Some(deferred), Some(replacement)) = (all.deferred, all.replacement) else {
+        return Words { title, about, findings: vec!["They never differed, so there is nothing to compare.".into()] };
+    };
+    let sure = |estimate: Option<Estimate>| match estimate.map(|e| e.interval) {
+        Some(interval) if interval.low > 0.0 => "the whole interval lies above 0",
+        Some(interval) if interval.high < 0.0 => "the whole interval lies below 0",
+        Some(_) => "not significant: the interval holds 0",
+        None => "too few for an interval",
+    };
+    let findings = vec![
+        format!(
+            "Deferred tokens changed by {} nats on average, their replacements by {}: a difference of {} ({}).",
+            three(Some(deferred.kl)),
+            three(Some(replacement.kl)),
+            with_interval(all.kl_difference),
+            sure(all.kl_difference),
+        ),
+        format!(
+            "Confidence rose in {:.1} % of the deferred and in {:.1} % of the replacements; difference of the mean rise {} ({}).",
+            100.0 * deferred.increased,
+            100.0 * replacement.increased,
+            with_interval(all.delta_difference),
+            sure(all.delta_difference),
+        ),
+    ];
+    Words { title, about, findings }
 }
 
 fn table(caption: &str, words: &[&str], summaries: &[Summary]) -> Table {

@@ -5,6 +5,7 @@
 //! intervention: the reason alone is revealed in a copy, and the model is asked again. Those extra forwards are counted
 //! apart from the decode's own.
 
+mod canvas;
 mod page;
 mod story;
 mod text;
@@ -55,7 +56,31 @@ pub struct Explained {
     pub deferred: Vec<Deferred>,
     /// Whom ADAS committed and the plain sampler would not have.
     pub instead: Vec<usize>,
+    /// What the model said of every candidate; for pages, not for programs.
+    #[serde(skip)]
+    pub candidates: Vec<Candidate>,
 }
+
+/// What the model said of a candidate before a step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Candidate {
+    /// The position.
+    pub position: usize,
+    /// What it would have written.
+    pub token: TokenId,
+    /// How sure it was.
+    pub confidence: f64,
+    /// Its entropy in nats.
+    pub entropy: f64,
+    /// The candidates that it attends to most, with how much; at most [`ATTENDED`].
+    pub attends: Vec<(usize, f64)>,
+}
+
+/// To how many others a candidate's attention is kept.
+pub const ATTENDED: usize = 3;
+
+/// A reveal that moves a distribution by less than this many nats has not changed it.
+pub const NOTHING: f64 = 0.01;
 
 /// A position that waits, and why.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -75,6 +100,15 @@ pub struct Deferred {
     /// When it was committed at last, and as what; never in a decode that was cut short.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub committed: Option<Committed>,
+}
+
+impl Deferred {
+    /// Whether the wait was for nothing: revealing the reason left its distribution as it was (KL below [`NOTHING`], the same likeliest token), and
+    /// in the end it became what it would have been at once.
+    pub fn changed_nothing(&self) -> bool {
+        let same_end = self.committed.is_none_or(|end| end.token == self.token);
+        same_end && self.after.token == self.token && self.after.kl < NOTHING
+    }
 }
 
 /// The chosen position that took most from a deferred one.
@@ -161,7 +195,8 @@ pub fn explain(
         let scene = Scene { query, prediction: &prediction, discount, step: &step };
         let (deferred, forwards) = scene.reasons(denoiser, &waiting)?;
         extra_forwards += forwards;
-        steps.push(Explained { before: tokens, step, deferred, instead });
+        let candidates = candidates(&rows, &prediction);
+        steps.push(Explained { before: tokens, step, deferred, instead, candidates });
     }
     let mut undisturbed =
         Decode::builder(canvas.clone(), plain.build()?).schedule(schedule).proposal(proposal.clone()).begin()?;
@@ -178,6 +213,24 @@ pub fn explain(
         plain_end: undisturbed.canvas().tokens().to_vec(),
         plain_nfe: undisturbed.nfe(),
     })
+}
+
+/// What a forward says of every position that it was asked about.
+fn candidates(positions: &[usize], prediction: &Prediction) -> Vec<Candidate> {
+    let candidate = |(row, &position): (usize, &usize)| {
+        let mut attends: Vec<(usize, f64)> = match &prediction.attention {
+            Some(attention) => (0..positions.len())
+                .filter(|other| *other != row)
+                .map(|other| (positions[other], attention.get(row, other)))
+                .collect(),
+            None => Vec::new(),
+        };
+        attends.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        attends.truncate(ATTENDED);
+        let of = &prediction.rows[row];
+        Candidate { position, token: of.token, confidence: of.confidence, entropy: of.entropy, attends }
+    };
+    positions.iter().enumerate().map(candidate).collect()
 }
 
 /// Whom the plain sampler would commit now.
@@ -322,6 +375,38 @@ mod tests {
         assert!(deferred.lost >= deferred.reason.lost && deferred.after.kl > 0.5);
         let end = deferred.committed.unwrap();
         assert_eq!((end.step, Toy::piece(end.token)), (2, "Turing"));
+    }
+
+    #[test]
+    fn a_wait_is_for_nothing_if_nothing_came_of_it() {
+        let explanation = explain_toy("topk:2+ad", Schedule::Full).unwrap();
+        let deferred = &explanation.steps[1].deferred[0];
+        assert!(!deferred.changed_nothing(), "Kelly became Turing");
+        let (token, end) = (deferred.token, deferred.committed.unwrap());
+        let quiet = Deferred {
+            after: After { token, confidence: 0.5, kl: 0.009 },
+            committed: Some(Committed { token, ..end }),
+            ..deferred.clone()
+        };
+        assert!(quiet.changed_nothing());
+        // Each of the three by itself is something.
+        assert!(!Deferred { after: After { kl: NOTHING, ..quiet.after }, ..quiet.clone() }.changed_nothing());
+        assert!(!Deferred { after: After { token: token + 1, ..quiet.after }, ..quiet.clone() }.changed_nothing());
+        assert!(!Deferred { committed: deferred.committed, ..quiet }.changed_nothing());
+    }
+
+    #[test]
+    fn every_candidate_says_whom_it_attends_to() {
+        let explanation = explain_toy("topk:2+ad", Schedule::Full).unwrap();
+        let step = &explanation.steps[1];
+        let positions: Vec<usize> = step.candidates.iter().map(|candidate| candidate.position).collect();
+        let masked: Vec<usize> = (0..6).filter(|&p| step.before[p] == Toy::phrases(6).mask_id()).collect();
+        assert_eq!(positions, masked);
+        let kelly = step.candidates.iter().find(|candidate| candidate.position == 1).unwrap();
+        let deferred = &step.deferred[0];
+        assert_eq!((kelly.token, kelly.confidence), (deferred.token, deferred.confidence));
+        assert!(kelly.attends.len() == ATTENDED && kelly.attends.is_sorted_by(|a, b| a.1 >= b.1));
+        assert!(kelly.attends.contains(&(0, deferred.reason.attention)), "{kelly:?}");
     }
 
     #[test]

@@ -130,7 +130,11 @@ pub(super) fn table(all: &[Flips]) -> Table {
         ]
     };
     Table {
-        caption: Some("Which number foretells a flip: attention (u) or influence along paths (R)?".into()),
+        caption: Some(
+            "Which number foretells a flip: attention (u) or influence along paths (R)? AUC: the probability that a pair that flips has more of it \
+             than one that does not; .5 says nothing."
+                .into(),
+        ),
         head: head.map(String::from).to_vec(),
         words: 2,
         rows: all.iter().map(row).collect(),

@@ -3,14 +3,16 @@
 //! A diagnostic makes a [`Diagnosis`]; a [`Folder`] keeps it. Raw lines are written as they are measured, so an
 //! interrupted run keeps what it had; tables and figures can be made from them at any time.
 
-use cofill_report::document::{Block, Document, DrawnFigure, Table, html, markdown};
+use cofill_report::document::{Block, Document, DrawnFigure, Table, first_sentence, html, markdown};
 use cofill_report::jsonl::JsonLines;
 use cofill_report::output::{self, Existing};
 use cofill_report::plot;
+use cofill_report::report::provenance::utc;
 use cofill_report::statistics::bootstrap::Estimate;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// The format of raw files; another number is another format.
 pub const VERSION: u64 = 1;
@@ -32,16 +34,26 @@ pub struct Diagnosis {
 }
 
 impl Diagnosis {
-    /// Tables first, then notes: what a reader must know, such as who was left out, and why.
-    pub(super) fn blocks(tables: Vec<Table>, notes: Vec<String>) -> Vec<Block> {
-        tables.into_iter().map(Block::Table).chain(notes.into_iter().map(Block::Text)).collect()
+    /// What is asked and what came of it, in words; the figure; then tables, of which the first is in sight and the others fold; then notes: what a
+    /// reader must know, such as who was left out, and why.
+    pub(super) fn blocks(words: Words, figure: (&str, &str), tables: Vec<Table>, notes: Vec<String>) -> Vec<Block> {
+        let Words { title, about, findings } = words;
+        let mut blocks = vec![Block::Heading(title), Block::Text(about), Block::List(findings)];
+        let mut tables = tables.into_iter();
+        blocks.extend(tables.next().map(Block::Table));
+        blocks.push(Block::Figure { name: figure.0.into(), caption: figure.1.into() });
+        for table in tables {
+            let caption = table.caption.as_deref().unwrap_or("More numbers");
+            let (title, _) = first_sentence(caption);
+            blocks.push(Block::Fold { title: title.trim_end_matches('.').into(), blocks: vec![Block::Table(table)] });
+        }
+        blocks.extend(notes.into_iter().map(Block::Text));
+        blocks
     }
 
-    /// Its tables, notes and figure as one page that needs nothing else.
+    /// Its words, tables and figure as one page that needs nothing else.
     pub fn html(&self) -> Result<String, plot::Error> {
-        let mut blocks = self.document.blocks.clone();
-        blocks.push(Block::Figures);
-        Ok(html::page(&blocks, &self.document.draw()?))
+        Ok(html::page(&self.document.blocks, &self.document.draw()?))
     }
 
     /// The page as a part of another one, such as a cell of a notebook.
@@ -53,6 +65,27 @@ impl Diagnosis {
     pub fn markdown(&self) -> String {
         markdown::markdown(&self.document.blocks)
     }
+}
+
+/// A diagnostic in words.
+pub(super) struct Words {
+    /// The question.
+    pub(super) title: String,
+    /// What was measured.
+    pub(super) about: String,
+    /// What came of it, and how sure that is.
+    pub(super) findings: Vec<String>,
+}
+
+/// Names, each once, in the order in which they come.
+pub(super) fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let mut found: Vec<&str> = Vec::new();
+    names.for_each(|name| {
+        if !found.contains(&name) {
+            found.push(name)
+        }
+    });
+    found.join(", ")
 }
 
 /// `.358`, `-.281`: three digits without the zero, as the paper prints correlations; a dash where there is none.
@@ -98,6 +131,8 @@ pub struct Folder {
     name: String,
     raw: JsonLines,
     existing: Existing,
+    /// What was measured, and by whom, for the end of the page.
+    facts: Vec<(String, String)>,
 }
 
 impl Folder {
@@ -113,12 +148,12 @@ impl Folder {
         std::fs::create_dir_all(path).map_err(|source| output::Error::Io { path: path.into(), source })?;
         let figures = FIGURES.iter().filter(|(diagnostic, _)| *diagnostic == name);
         let figures = figures.flat_map(|(_, figure)| ["svg", "png"].map(|ending| format!("{figure}.{ending}")));
-        for file in ["jsonl", "md", "tex"].map(|ending| format!("{name}.{ending}")).into_iter().chain(figures) {
+        for file in ["jsonl", "md", "html", "tex"].map(|ending| format!("{name}.{ending}")).into_iter().chain(figures) {
             output::check(&path.join(file), existing)?;
         }
         let header = serde_json::json!({"cofill_diagnose": VERSION, "what": what, "made_by": made_by});
         let raw = JsonLines::create(&path.join(format!("{name}.jsonl")), &header, existing)?;
-        Ok(Folder { path: path.into(), name: name.into(), raw, existing })
+        Ok(Folder { path: path.into(), name: name.into(), raw, existing, facts: facts(what, made_by) })
     }
 
     /// Appends a raw line.
@@ -128,11 +163,15 @@ impl Folder {
 
     /// Writes tables and figures beside the raw file. Gives the files' names.
     pub fn finish(self, diagnosis: &Diagnosis) -> Result<Vec<PathBuf>, Error> {
+        let mut blocks = diagnosis.document.blocks.clone();
+        blocks.extend([Block::Heading("Where this comes from".into()), Block::Facts(self.facts)]);
+        let drawn = diagnosis.document.draw()?;
         let mut files = vec![
             (format!("{}.md", self.name), diagnosis.markdown().into_bytes()),
+            (format!("{}.html", self.name), html::page(&blocks, &drawn).into_bytes()),
             (format!("{}.tex", self.name), diagnosis.document.latex.to_string().into_bytes()),
         ];
-        for DrawnFigure { name, drawn } in diagnosis.document.draw()? {
+        for DrawnFigure { name, drawn } in drawn {
             files.push((format!("{name}.svg"), drawn.svg.into_bytes()));
             files.push((format!("{name}.png"), drawn.png));
         }
@@ -141,6 +180,28 @@ impl Folder {
         written.extend(output::write_all(&self.path, files, self.existing)?);
         Ok(written)
     }
+}
+
+/// Who measured what, when: everything that the header of the raw file says, in words.
+fn facts(what: &Map<String, Value>, made_by: &Value) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let mut facts = vec![("Measured".to_owned(), utc(SystemTime::now()))];
+    let program = [&made_by["version"], &made_by["commit"]].map(text);
+    facts.push(("Program".into(), format!("cofill {}, commit {}", program[0], program[1])));
+    let machine = &made_by["machine"];
+    facts.push(("Machine".into(), ["cpu", "os", "arch"].map(|field| text(&machine[field])).join(", ")));
+    for (field, value) in what {
+        match value {
+            Value::Null => {}
+            // Models by name and checksum.
+            Value::Object(fields) => {
+                facts.extend(fields.iter().map(|(name, value)| (format!("{field}: {name}"), text(value))));
+            }
+            Value::Array(values) => facts.push((field.clone(), values.iter().map(text).collect::<Vec<_>>().join(", "))),
+            value => facts.push((field.clone(), text(value))),
+        }
+    }
+    facts
 }
 
 #[cfg(test)]

@@ -8,12 +8,12 @@
 //! left out of every ρ̄_s, and counted. So all of a setting's ρ̄_s, and Gain, are of the same states.
 
 use super::flips::{self, Flips};
-use super::folder::{Diagnosis, signed, three, with_interval};
+use super::folder::{Diagnosis, Words, listed, signed, three, with_interval};
 use super::heads;
 use super::state::{Effect, State};
 use super::{Setting, mean, normal};
 use cofill_report::document::latex::{Float, Line, Tables, escaped};
-use cofill_report::document::{Document, NamedFigure, Table};
+use cofill_report::document::{Document, NamedFigure, Table, count};
 use cofill_report::plot::{Axis, Dot, Figure, LOOKS, Look, Mark, Panel, Row, Scale};
 use cofill_report::statistics::bootstrap::{Bootstrap, Estimate};
 use cofill_report::statistics::spearman::spearman;
@@ -135,8 +135,53 @@ pub fn report(settings: &[Setting], bootstrap: &Bootstrap) -> Diagnosis {
     )];
     notes.extend(flips::note(&foretold));
     notes.extend(by_head.iter().filter_map(heads::ByHead::best_line));
-    let blocks = Diagnosis::blocks(tables, notes);
+    let blocks = Diagnosis::blocks(words(&summaries), ("intervention-scatter", SCATTER), tables, notes);
     Diagnosis { document: Document { blocks, latex: latex(&summaries), figures: vec![figure(settings)] }, json }
+}
+
+const SCATTER: &str = "Attention before the reveal, and change after it. Every point is a pair: to the right, position j attends more to the unsure position \
+                       i (u = A (1 - c)); further up, revealing i changed j more (K, nats). Both axes are powers of ten. If attention tells \
+                       who depends on whom, points rise to the right.";
+
+/// What came of it: where attention tells, where the score tells more than confidence, and where that is sure.
+fn words(summaries: &[Summary]) -> Words {
+    let n = summaries.len();
+    let sum = |of: fn(&Summary) -> usize| summaries.iter().map(of).sum::<usize>();
+    let how_many = |of: &dyn Fn(&Summary) -> bool| summaries.iter().filter(|summary| of(summary)).count();
+    let rho: Vec<f64> = summaries.iter().filter_map(|s| s.state_attention).map(|estimate| estimate.value).collect();
+    let ends = (rho.iter().copied().reduce(f64::min), rho.iter().copied().reduce(f64::max));
+    let about = format!(
+        "A position is revealed in a copy of the canvas, and the model is asked again: which others change? {} of {} in {}: {} and {}.",
+        count(sum(|s| s.pairs), "pair"),
+        count(sum(|s| s.states), "state"),
+        count(n, "setting"),
+        listed(summaries.iter().map(|s| s.task.as_str())),
+        listed(summaries.iter().map(|s| s.model.as_str())),
+    );
+    let attention = |above: f64| how_many(&|s| s.state_attention.is_some_and(|e| e.interval.low > above));
+    let (gains, losses) = (
+        how_many(&|s| s.gain.is_some_and(|e| e.interval.low > 0.0)),
+        how_many(&|s| s.gain.is_some_and(|e| e.interval.high < 0.0)),
+    );
+    Words {
+        title: "Does attention tell what a reveal does?".into(),
+        about,
+        findings: vec![
+            format!(
+                "Attention goes with the change: ρ̄_s(A, K) from {} to {}, with its whole interval above 0 in {} of {}.",
+                three(ends.0),
+                three(ends.1),
+                attention(0.0),
+                count(n, "setting"),
+            ),
+            format!(
+                "The score of ADAS foretells it better than confidence alone (Gain) in {}: the whole interval lies above 0 in {gains}, below 0 in \
+                 {losses}, and holds 0 in {}.",
+                count(how_many(&|s| s.gain.is_some_and(|e| e.value > 0.0)), "setting"),
+                n - gains - losses,
+            ),
+        ],
+    }
 }
 
 fn main_table(summaries: &[Summary]) -> Table {
@@ -169,7 +214,11 @@ fn main_table(summaries: &[Summary]) -> Table {
         ]
     };
     Table {
-        caption: Some("Dependency diagnostic: does attention tell what revealing a position does to another?".into()),
+        caption: Some(
+            "Dependency diagnostic: does attention tell what revealing a position does to another? Correlations from -1 to 1. Above 0, A and u \
+             foretell the change K; c and s foretell it below 0. Gain is how much more s does so than c: above 0 speaks for ADAS."
+                .into(),
+        ),
         head: head.map(String::from).to_vec(),
         words: 2,
         rows: summaries.iter().map(row).collect(),
@@ -190,7 +239,7 @@ fn interval_table(summaries: &[Summary]) -> Table {
         ]
     };
     Table {
-        caption: Some("The same with intervals".into()),
+        caption: Some("The same with intervals. In brackets 95 %; an interval that holds 0 shows nothing.".into()),
         head: head.map(String::from).to_vec(),
         words: 2,
         rows: summaries.iter().map(row).collect(),

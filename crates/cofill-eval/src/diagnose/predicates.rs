@@ -6,7 +6,7 @@
 
 use super::ask;
 use super::construction::{self, Construction, Form, Pair};
-use super::folder::{Diagnosis, three};
+use super::folder::{Diagnosis, Words, three};
 use super::heads::ByHead;
 use super::mean;
 use super::state::Heads;
@@ -262,8 +262,35 @@ pub fn report(all: &[Measured], options: &PredicateOptions, bootstrap: &Bootstra
     if !by_head.is_empty() {
         json["heads"] = json!(by_head);
     }
-    let blocks = Diagnosis::blocks(tables, notes);
+    let blocks = Diagnosis::blocks(words(&summaries), ("predicates-boxes", BOXES), tables, notes);
     Diagnosis { document: Document { blocks, latex: latex(&summaries), figures: vec![figure(all)] }, json }
+}
+
+const BOXES: &str = "Attention between masked integers. Pairs of the same predicate depend on each other, others do not. Boxes hold the middle half, with the \
+                     median as a line. If attention tells who depends on whom, the box of the dependent is the higher.";
+
+/// What came of it, a sentence for each model.
+fn words(summaries: &[Summary]) -> Words {
+    let percent = |estimate: Option<Estimate>| {
+        estimate.map_or_else(|| "—".into(), |estimate| format!("{:.1} %", 100.0 * estimate.value))
+    };
+    let finding = |s: &Summary| {
+        format!(
+            "{}: two masks filled at once are right in {} of the texts if they are independent, and in {} if they depend on each other; a dependent \
+             pair attends more than an independent one with probability {} (AUC; .5 would say nothing).",
+            s.model,
+            percent(s.independent_accuracy),
+            percent(s.dependent_accuracy),
+            three(s.auc),
+        )
+    };
+    Words {
+        title: "Do masks attend to what they depend on?".into(),
+        about: "Texts of sums and products in which it is known which masked integers depend on each other: how well are they filled together, and \
+                how much do they attend to each other?"
+            .into(),
+        findings: summaries.iter().map(finding).collect(),
+    }
 }
 
 fn of_heads(measured: &Measured) -> Option<ByHead> {
@@ -288,7 +315,7 @@ fn accuracy_table(summaries: &[Summary], options: &PredicateOptions) -> Table {
     let row = |s: &Summary| vec![s.model.clone(), percent(s.independent_accuracy), percent(s.dependent_accuracy)];
     Table {
         caption: Some(format!(
-            "Two masks filled in one forward: {} texts of three sums or products for each column",
+            "Two masks filled in one forward. {} texts of three sums or products for each column; in brackets 95 %.",
             options.examples
         )),
         head: ["model", "independent pairs", "dependent pairs"].map(String::from).to_vec(),
@@ -315,7 +342,8 @@ fn attention_table(summaries: &[Summary], options: &PredicateOptions) -> Table {
         ]
     };
     let caption = format!(
-        "Attention between masks (layer {}): {} texts of {} predicates, {} of the integers masked",
+        "Attention between masks (layer {}). {} texts of {} predicates, {} of the integers masked; a ratio above 1 and an AUC above .5 say that \
+         attention tells what depends.",
         options.layers, options.examples, options.predicates, options.ratio
     );
     let head = ["model", "Dep. Attn.", "Non-Dep. Attn.", "ratio", "AUC", "pairs"];

@@ -88,6 +88,19 @@ impl Claim {
     }
 }
 
+/// The worker that has a unit, dead or alive, if somebody has claimed it: the last of its claims.
+pub(super) fn holder(sweep: &Sweep, unit: &Unit) -> Result<Option<String>, Error> {
+    let path = |generation: usize| sweep.dir().join("claims").join(format!("{}.{generation}", unit.address));
+    let mut last = None;
+    for generation in 0.. {
+        match read(&path(generation))? {
+            Some(worker) => last = Some(worker),
+            None => break,
+        }
+    }
+    Ok(last)
+}
+
 /// How old a claim is, for people: clocks need not agree.
 fn age(path: &Path) -> Duration {
     let made = path.symlink_metadata().and_then(|made| made.modified()).ok();

@@ -58,6 +58,23 @@ impl Sweep {
         Ok((merged?, incomplete.len()))
     }
 
+    /// Writes the files of those points that have been completed since their file was written, if it ever was. Gives how many.
+    pub fn merge_news(&self) -> Result<usize, Error> {
+        let news: Vec<Planned> = self.split()?.0.into_iter().filter(|planned| self.is_news(planned)).collect();
+        let n = news.len();
+        news.into_iter().try_for_each(|planned| self.merge_point(planned).map(drop))?;
+        Ok(n)
+    }
+
+    /// Whether a point's file is missing, or older than one of its units.
+    fn is_news(&self, planned: &Planned) -> bool {
+        let time = |path: &Path| path.metadata().and_then(|there| there.modified()).ok();
+        match time(&self.dir.join(format!("{}.jsonl", planned.name))) {
+            None => true,
+            merged => planned.units.iter().any(|unit| time(&self.done_path(unit)) > merged),
+        }
+    }
+
     /// Points that are complete, and the others with how much they lack.
     fn split(&self) -> Result<(Vec<Planned>, Vec<Lacking>), Error> {
         let done = self.done()?;

@@ -1,6 +1,6 @@
 //! A document as Markdown whose tables are readable as they stand.
 
-use super::{Block, Table};
+use super::{Block, Table, first_sentence};
 
 /// The blocks for a terminal: without figures.
 pub fn markdown(document: &[Block]) -> String {
@@ -12,20 +12,43 @@ pub fn with_figures(document: &[Block], figures: &[&str]) -> String {
     let mut parts = Vec::new();
     for (i, block) in document.iter().enumerate() {
         match block {
-            Block::Heading(title) => parts.push(format!("{} {title}\n", if i == 0 { "#" } else { "##" })),
-            Block::Text(text) => parts.push(format!("{text}\n")),
-            Block::Table(table) => parts.push(aligned(table)),
-            Block::Figures => parts.extend(figures.iter().map(|name| format!("![{name}](figures/{name}.svg)\n"))),
+            Block::Heading(title) if i == 0 => parts.push(format!("# {title}\n")),
+            block => write(&mut parts, block, figures),
         }
     }
     parts.join("\n")
+}
+
+fn write(parts: &mut Vec<String>, block: &Block, figures: &[&str]) {
+    match block {
+        Block::Heading(title) => parts.push(format!("## {title}\n")),
+        Block::Text(text) => parts.push(format!("{text}\n")),
+        Block::List(items) => parts.push(items.iter().map(|item| format!("- {item}\n")).collect()),
+        Block::Facts(facts) => {
+            parts.push(facts.iter().map(|(term, value)| format!("- **{term}**: {value}\n")).collect());
+        }
+        Block::Table(table) => parts.push(aligned(table)),
+        Block::Figure { name, caption } if figures.contains(&name.as_str()) => {
+            parts.push(format!("![{name}](figures/{name}.svg)\n"));
+            parts.push(format!("*{caption}*\n"));
+        }
+        Block::Figure { .. } => {}
+        Block::Fold { title, blocks } => {
+            parts.push(format!("### {title}\n"));
+            blocks.iter().for_each(|block| write(parts, block, figures));
+        }
+    }
 }
 
 /// A table under its caption; columns padded to their widest field, numbers to the right.
 fn aligned(table: &Table) -> String {
     // A bar would end the field.
     let escaped = |row: &Vec<String>| row.iter().map(|field| field.replace('|', "\\|")).collect();
-    let caption = table.caption.as_ref().map(|caption| format!("**{caption}**\n\n")).unwrap_or_default();
+    let caption = table.caption.as_ref().map(|caption| {
+        let (what, how) = first_sentence(caption);
+        format!("{}\n\n", format!("**{what}** {how}").trim_end())
+    });
+    let caption = caption.unwrap_or_default();
     let (head, words) = (escaped(&table.head), table.words);
     let table = Table { caption: None, head, rows: table.rows.iter().map(escaped).collect(), words };
     let width = |column: usize| {

@@ -24,6 +24,15 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<OperatingPoint>, Error> {
     Ok(told_apart(runs))
 }
 
+/// The files that [`read`] would read, in its order.
+pub fn find(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
+    let mut found = Vec::new();
+    for path in paths {
+        found.extend(if path.is_dir() { below(path)? } else { vec![path.clone()] });
+    }
+    Ok(found)
+}
+
 /// Every file of results below a folder, by name. Files of other kinds may lie there too.
 fn below(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut found = Vec::new();

@@ -16,13 +16,17 @@ pub fn figures(report: &Report) -> Vec<NamedFigure> {
         .into_iter()
         .map(|model| NamedFigure { name: format!("tradeoff-{}", file_name(&model)), figure: tradeoff(report, &model) });
     let gains = report.comparisons.iter().filter(|comparison| !comparison.matched.gains.is_empty()).map(|comparison| {
-        let suffix = match comparison.variant {
-            adas if adas == Variant::adas() => String::new(),
-            other => format!("-{}", file_name(&other.to_string())),
-        };
-        NamedFigure { name: format!("gains{suffix}"), figure: gains(report, comparison.variant) }
+        NamedFigure { name: gains_name(comparison.variant), figure: gains(report, comparison.variant) }
     });
     models.chain(gains).collect()
+}
+
+/// What the figure of a discount's gains is called.
+pub(super) fn gains_name(variant: Variant) -> String {
+    match variant {
+        adas if adas == Variant::adas() => "gains".into(),
+        other => format!("gains-{}", file_name(&other.to_string())),
+    }
 }
 
 fn file_name(text: &str) -> String {

@@ -1,8 +1,9 @@
 //! What a report says: which tables there are, and what stands in them.
 
 use super::ablation::{Ablation, Kind, Setting, Value};
+use super::captions::Captions;
 use super::{Comparison, Report};
-use crate::document::{Block, Table};
+use crate::document::{Block, NamedFigure, Table};
 use crate::points::{OperatingPoint, Rule, Variant};
 use crate::statistics::bootstrap::Interval;
 use crate::statistics::matched::{LOW_NFE, Summary};
@@ -10,71 +11,112 @@ use crate::statistics::paired::{ENOUGH, NEAR, Paired};
 use cofill::Layers;
 use cofill::adas::Weight;
 
-/// The whole report, from the title to the table of points.
-pub fn blocks(report: &Report) -> Vec<Block> {
-    let mut blocks = vec![Block::Heading("Samplers compared".into()), Block::Text(about(report))];
-    blocks.extend(report.warnings.iter().map(|warning| Block::Text(format!("Warning: {warning}."))));
-    blocks.extend(super::versus_tables::blocks(report));
-    for comparison in &report.comparisons {
-        compare(&mut blocks, report, comparison);
+/// The whole report: a summary and the main figure, then what it rests on, from gains to single points and where these came from.
+pub fn blocks(report: &Report, figures: &[NamedFigure]) -> Vec<Block> {
+    let figures = Captions::new(report, figures);
+    let mut blocks = vec![Block::Heading("Samplers compared".into())];
+    blocks.extend(super::summary::blocks(report));
+    blocks.extend(figures.main());
+    let mut comparisons = report.comparisons.iter();
+    if let Some(first) = comparisons.next() {
+        blocks.push(Block::Heading(heading(first)));
+        blocks.extend(compare(report, first, &figures));
     }
-    blocks.push(Block::Figures);
-    ablation(&mut blocks, report);
-    areas(&mut blocks, report);
-    fronts(&mut blocks, report);
+    blocks.extend(super::versus_tables::blocks(report));
+    blocks.extend(others(report, comparisons.as_slice(), &figures));
+    blocks.extend(ablation(report));
+    let rest = figures.other_models();
+    if !rest.is_empty() {
+        blocks.push(Block::Heading("Other models".into()));
+        blocks.extend(rest);
+    }
+    blocks.extend(areas(report));
+    blocks.extend(fronts(report));
     blocks.push(Block::Heading("Operating points".into()));
-    blocks.push(Block::Table(points(report)));
+    blocks
+        .push(Block::Text("Everything above is computed from these; points.csv beside the page has them, too.".into()));
+    blocks.push(Block::Fold { title: "All points".into(), blocks: vec![Block::Table(points(report))] });
+    if let Some(provenance) = &report.provenance {
+        blocks.push(Block::Heading("Where this comes from".into()));
+        blocks.extend(provenance.blocks(report.bootstrap));
+    }
+    blocks.extend(best_within(report));
     blocks
 }
 
-fn about(report: &Report) -> String {
-    let (n, boot) = (report.points.all().len(), report.bootstrap);
-    let names = |names: Vec<String>| names.join(", ");
-    format!(
-        "{n} operating points: {} on {}. Scores in percent, errors are standard errors, NFE are forwards per example. \
-         Intervals are the central 95 % of {} resamples (seed {}).",
-        names(report.points.models()),
-        names(report.points.tasks()),
-        boot.resamples,
-        boot.seed,
-    )
+/// One line for every budget: the end of a report, and what most readers want of it.
+fn best_within(report: &Report) -> Vec<Block> {
+    if report.best_within.is_empty() {
+        return Vec::new();
+    }
+    let how = "Of all settings the best within so many forwards, chosen on the even questions and scored on the odd ones, with the 95 % interval of \
+               that score. A budget that is not named has the best of the one before it. `cofill tune` looks for better ones, and tests them.";
+    let lines = report.best_within.iter().map(|best| best.answer()).collect();
+    vec![Block::Heading("Which sampler?".into()), Block::Text(how.into()), Block::List(lines)]
 }
 
-fn compare(blocks: &mut Vec<Block>, report: &Report, comparison: &Comparison) {
-    let name = comparison.variant.suffix();
-    let name = name.trim();
+fn heading(comparison: &Comparison) -> String {
+    match comparison.matched.gains.is_empty() {
+        true => format!("{} against no discount", name(comparison)),
+        false => format!("Matched-NFE gains of {}", name(comparison)),
+    }
+}
+
+/// How a variant is called by itself.
+pub(super) fn name(comparison: &Comparison) -> String {
+    comparison.variant.suffix().trim().to_owned()
+}
+
+/// Everything about one discount, under a heading or behind a fold.
+fn compare(report: &Report, comparison: &Comparison, figures: &Captions<'_>) -> Vec<Block> {
+    let name = name(comparison);
+    let mut blocks = Vec::new();
     if !comparison.matched.gains.is_empty() {
-        blocks.push(Block::Heading(format!("Matched-NFE gains of {name}")));
         blocks.push(Block::Text(format!(
             "For every base point with at least {LOW_NFE} tokens per forward: the score of the {name} curve at the same NFE, by linear \
-             interpolation, minus the base score; in points, as {}.",
-            models(report, comparison).join(" / "),
+             interpolation, minus the base score.",
         )));
         blocks.push(Block::Table(gains(report, comparison)));
-        blocks.push(Block::Heading(format!("Robustness of the gains of {name}")));
-        let why = "Intervals are over operating points: how stable gains are across settings, not whether one of them is chance.";
-        blocks.push(Block::Text(why.into()));
-        for (what, summaries) in
-            [("Rule", &comparison.by_rule), ("Task", &comparison.by_task), ("Model", &comparison.by_model)]
-        {
-            blocks.push(Block::Table(robustness(what, summaries, &comparison.all)));
-        }
+        blocks.extend(figures.gains(comparison));
+        let tables = [("Rule", &comparison.by_rule), ("Task", &comparison.by_task), ("Model", &comparison.by_model)];
+        let tables = tables.map(|(what, summaries)| Block::Table(robustness(what, summaries, comparison)));
+        blocks.push(Block::Fold { title: format!("Robustness of the gains of {name}"), blocks: tables.into() });
     }
-    blocks.extend(dropped(comparison).map(Block::Text));
+    if let Some(dropped) = dropped(comparison) {
+        blocks.push(Block::Fold {
+            title: format!("Points without a gain: {}", comparison.matched.dropped.len()),
+            blocks: vec![Block::Text(dropped)],
+        });
+    }
     if !comparison.paired.is_empty() {
-        blocks.push(Block::Heading(format!("{name}, question by question")));
-        blocks.push(Block::Text(format!(
-            "Gain at the base point's NFE. McNemar's exact test compares with the nearest {name} point, if its NFE is within {:.0} %: how \
-             many questions only one of both got right; corrected after Holm for {} tests.",
-            100.0 * NEAR,
-            comparison.paired.iter().filter(|test| test.mcnemar.is_some()).count(),
-        )));
-        blocks.push(Block::Table(paired(&comparison.paired)));
-        blocks.push(Block::Text(format!(
-            "Interval and p (bootstrap) are over questions, each drawn with its scores and its forwards, and stand only where at least {ENOUGH} \
-             questions differ between the base point and the nearest {name} point: with fewer, no two-sided test of them reaches p < 0.05."
-        )));
+        blocks.push(Block::Fold {
+            title: format!("{name}, question by question"),
+            blocks: vec![Block::Table(paired(comparison))],
+        });
     }
+    blocks
+}
+
+/// Every other discount: a row each, and everything about it behind a fold.
+fn others(report: &Report, comparisons: &[Comparison], figures: &Captions<'_>) -> Vec<Block> {
+    if comparisons.is_empty() {
+        return Vec::new();
+    }
+    let row = |comparison: &Comparison| robustness_row(&Summary { name: name(comparison), ..comparison.all.clone() });
+    let caption = "Gains of every other discount over none. Each discount against the same rule without it at equal NFE, the mean over its \
+                   matched points; the interval is over these points. Rows rest on different points, so compare them only by the ablations."
+        .to_owned();
+    let head = ["Discount", "Matched points", "Mean gain", "95 % interval", "Positive / negative"];
+    let table = Table {
+        caption: Some(caption),
+        head: head.map(str::to_owned).into(),
+        rows: comparisons.iter().map(row).collect(),
+        words: 1,
+    };
+    let mut blocks = vec![Block::Heading("Other discounts".into()), Block::Table(table)];
+    let fold = |comparison| Block::Fold { title: heading(comparison), blocks: compare(report, comparison, figures) };
+    blocks.extend(comparisons.iter().map(fold));
+    blocks
 }
 
 /// The models for which there are gains, in order.
@@ -117,7 +159,16 @@ pub(super) fn gains(report: &Report, comparison: &Comparison) -> Table {
     }
     last.push(joined(&|model| comparison.mean_of_cells(|cell| cell.model == *model)));
     rows.push(last);
-    Table { caption: None, head, rows, words: 1 }
+    let several = match &models[..] {
+        [_] => String::new(),
+        models => format!(" In a cell: {}.", models.join(" / ")),
+    };
+    let caption = format!(
+        "Matched-NFE gains of {} in points. Above 0, the discount gets more right with the same forwards; the last row and column are means of \
+         cells.{several}",
+        name(comparison)
+    );
+    Table { caption: Some(caption), head, rows, words: 1 }
 }
 
 /// A row of the paper's robustness tables: name, points, mean, interval, wins and losses.
@@ -131,9 +182,15 @@ pub(super) fn robustness_row(summary: &Summary) -> Vec<String> {
     ]
 }
 
-fn robustness(what: &str, summaries: &[Summary], all: &Summary) -> Table {
+fn robustness(what: &str, summaries: &[Summary], comparison: &Comparison) -> Table {
     let head = [what, "Matched points", "Mean gain", "95 % interval", "Positive / negative"].map(str::to_owned).into();
-    Table { caption: None, head, rows: summaries.iter().chain([all]).map(robustness_row).collect(), words: 1 }
+    let caption = format!(
+        "Gains of {} by {}. Intervals are over operating points: how stable gains are across settings, not whether one of them is chance.",
+        name(comparison),
+        what.to_lowercase()
+    );
+    let rows = summaries.iter().chain([&comparison.all]).map(robustness_row).collect();
+    Table { caption: Some(caption), head, rows, words: 1 }
 }
 
 /// Who was left out, by rule.
@@ -160,7 +217,16 @@ fn dropped(comparison: &Comparison) -> Option<String> {
     ))
 }
 
-fn paired(tests: &[Paired]) -> Table {
+fn paired(comparison: &Comparison) -> Table {
+    let (tests, name) = (&comparison.paired, name(comparison));
+    let caption = format!(
+        "{name} and no discount on the same questions. Gain: at the base point's NFE. McNemar's exact test compares with the nearest {name} \
+         point, if its NFE is within {:.0} %: how many questions only one of both got right; corrected after Holm for {} tests. Interval and p \
+         (bootstrap) are over questions, each drawn with its scores and its forwards, and stand only where at least {ENOUGH} questions differ \
+         between the base point and the nearest {name} point: with fewer, no two-sided test of them reaches p < 0.05.",
+        100.0 * NEAR,
+        tests.iter().filter(|test| test.mcnemar.is_some()).count(),
+    );
     let head = [
         "Model",
         "Task",
@@ -195,17 +261,31 @@ fn paired(tests: &[Paired]) -> Table {
             or_none(test.p_holm.map(p_value)),
         ]
     };
-    Table { caption: None, head: head.map(str::to_owned).into(), rows: tests.iter().map(row).collect(), words: 3 }
+    let rows = tests.iter().map(row).collect();
+    Table { caption: Some(caption), head: head.map(str::to_owned).into(), rows, words: 3 }
 }
 
 /// The paper's ablations, a table each.
-fn ablation(blocks: &mut Vec<Block>, report: &Report) {
-    for ablation in &report.ablations {
-        let place = ablation.place();
-        blocks.push(Block::Heading(format!("Scores by {}", varied(ablation.kind))));
-        blocks.push(Block::Text(format!("{place}; at the same parameter, whatever NFE that takes.")));
-        blocks.push(Block::Table(ablation_table(ablation, &Names { value, setting })));
+fn ablation(report: &Report) -> Vec<Block> {
+    if report.ablations.is_empty() {
+        return Vec::new();
     }
+    let table = |ablation: &Ablation| {
+        let caption = format!(
+            "Scores in percent by {}. {}; at the same parameter, whatever NFE that takes.",
+            varied(ablation.kind),
+            ablation.place()
+        );
+        Table { caption: Some(caption), ..ablation_table(ablation, &Names { value, setting }) }
+    };
+    let fold = |ablation: &Ablation| Block::Fold {
+        title: format!("Scores by {}", varied(ablation.kind)),
+        blocks: vec![Block::Table(table(ablation))],
+    };
+    let text = "One setting of the discount is varied, everything else held.";
+    let mut blocks = vec![Block::Heading("Ablations".into()), Block::Text(text.into())];
+    blocks.extend(report.ablations.iter().map(fold));
+    blocks
 }
 
 /// What an ablation varies, in words.
@@ -277,7 +357,7 @@ pub(super) fn ablation_table(ablation: &Ablation, names: &Names) -> Table {
     Table { caption: None, head: turned(0), rows: (1..head.len()).map(turned).collect(), words: 1 }
 }
 
-fn areas(blocks: &mut Vec<Block>, report: &Report) {
+fn areas(report: &Report) -> Vec<Block> {
     let tasks = report.points.tasks();
     let mut rows: Vec<Vec<String>> = Vec::new();
     for model in report.points.models() {
@@ -299,14 +379,18 @@ fn areas(blocks: &mut Vec<Block>, report: &Report) {
     }
     let mut head: Vec<String> = ["Model", "Sampler"].map(str::to_owned).into();
     head.extend(tasks);
-    blocks.push(Block::Heading("Accuracy under parallelism (AUP)".into()));
     let what = "The area under accuracy by tokens per forward, as d3LLM defines it. It leaves out points more than 5 below the least parallel \
                 one, so it shows how far a sampler goes without loss, and nothing of what comes after.";
-    blocks.push(Block::Text(what.into()));
-    blocks.push(Block::Table(Table { caption: None, head, rows, words: 2 }));
+    let caption = "AUP of every sampler, by task. More is better; a dash where a sampler has no points.";
+    let table = Table { caption: Some(caption.into()), head, rows, words: 2 };
+    vec![
+        Block::Heading("Accuracy under parallelism (AUP)".into()),
+        Block::Text(what.into()),
+        Block::Fold { title: "AUP by sampler and task".into(), blocks: vec![Block::Table(table)] },
+    ]
 }
 
-fn fronts(blocks: &mut Vec<Block>, report: &Report) {
+fn fronts(report: &Report) -> Vec<Block> {
     let mut rows = Vec::new();
     for front in &report.pareto {
         for on in &front.points {
@@ -315,10 +399,15 @@ fn fronts(blocks: &mut Vec<Block>, report: &Report) {
             rows.push(words.into_iter().chain(numbers).collect());
         }
     }
-    blocks.push(Block::Heading("Pareto front".into()));
-    blocks.push(Block::Text("Points that no other beats in both score and forwards.".into()));
     let head = ["Model", "Task", "Sampler", "NFE", "Score"].map(str::to_owned).into();
-    blocks.push(Block::Table(Table { caption: None, head, rows, words: 3 }));
+    let caption = "Points on the Pareto front. By model and task, from few forwards to many: each costs more than the one above it, and scores \
+                   more.";
+    let table = Table { caption: Some(caption.into()), head, rows, words: 3 };
+    vec![
+        Block::Heading("Pareto front".into()),
+        Block::Text("Points that no other beats in both score and forwards.".into()),
+        Block::Fold { title: "Points on the front".into(), blocks: vec![Block::Table(table)] },
+    ]
 }
 
 fn points(report: &Report) -> Table {
@@ -337,8 +426,10 @@ fn points(report: &Report) -> Table {
             or_none(p.useful_per_second.map(|speed| format!("{speed:.1}"))),
         ]
     };
+    let caption = "Operating points. Scores in percent with their standard errors (SE); n: questions; NFE: forwards per question; useful tokens \
+                   are those before the end of text; a dash where a number is not known.";
     Table {
-        caption: None,
+        caption: Some(caption.into()),
         head: head.map(str::to_owned).into(),
         rows: report.points.all().iter().map(row).collect(),
         words: 3,
@@ -351,7 +442,7 @@ pub(super) fn signed(value: Option<f64>) -> String {
 }
 
 /// Both ends with their sign: `[+1.00, +2.00]`.
-fn interval(Interval { low, high }: Interval) -> String {
+pub(super) fn interval(Interval { low, high }: Interval) -> String {
     format!("[{low:+.2}, {high:+.2}]")
 }
 

@@ -7,30 +7,37 @@ use crate::statistics::bootstrap::Estimate;
 use crate::statistics::budget::BUDGETS;
 use crate::statistics::versus::{CellGain, Group, Versus};
 
-/// Everything that was asked for with `Report::against`.
+/// Everything that was asked for with `Report::against`: the first comparison in sight, the others behind folds.
 pub(super) fn blocks(report: &Report) -> Vec<Block> {
     let mut blocks = Vec::new();
-    for versus in &report.versus {
-        blocks.push(Block::Heading(format!("{} against {}", contender(versus), reference(versus))));
-        blocks.push(Block::Text(
-            "Gains in points at matched NFE, within one model, task and rule. Own points: every point of the first against the line \
-             through the second's, the mean over cells. Base points: every point of the second against the line through the first's, the \
-             mean over points. In brackets 95 % of resamples over questions; after the slash, points out of the other's range."
-                .into(),
-        ));
-        blocks.push(Block::Table(groups(versus)));
-        blocks.push(Block::Table(cells(versus)));
+    for (i, versus) in report.versus.iter().enumerate() {
+        let title = format!("{} against {}", contender(versus), reference(versus));
+        let all = Block::Table(groups(versus));
+        let cells = Block::Table(cells(versus));
+        match i {
+            0 => {
+                blocks.push(Block::Heading(title));
+                blocks.extend([all, Block::Fold { title: "The same, cell by cell".into(), blocks: vec![cells] }]);
+            }
+            _ => blocks.push(Block::Fold { title, blocks: vec![all, cells] }),
+        }
     }
     if !report.budgets.is_empty() {
         blocks.push(Block::Heading("Best within a budget of forwards".into()));
         blocks.push(Block::Text(
-            "Every sampler at its best setting within a mean number of forwards, chosen on the even questions and scored on the odd ones; the mean \
-             over models and tasks. In brackets of how many of these it has a setting within the budget, where that is not all."
-                .into(),
+            "Samplers with different parameters have no curve in common, but each can be asked for the best it does in so many forwards.".into(),
         ));
-        blocks.push(Block::Table(budgets(report)));
+        blocks.push(Block::Fold {
+            title: "Every sampler, by budget".into(),
+            blocks: vec![Block::Table(budgets(report))],
+        });
     }
     blocks
+}
+
+/// Who is compared with whom, in words.
+pub(super) fn sides(versus: &Versus) -> (String, String) {
+    (contender(versus), reference(versus))
 }
 
 fn names(variants: &[Variant]) -> String {
@@ -68,7 +75,13 @@ fn groups(versus: &Versus) -> Table {
             pair(group.base_points),
         ]
     };
-    let caption = Some(format!("{} against {}", contender(versus), reference(versus)));
+    let caption = Some(format!(
+        "{} against {}. Gains in points at matched NFE, within one model, task and rule. Own points: every point of the first against the line \
+         through the second's, the mean over cells. Base points: every point of the second against the line through the first's, the mean over \
+         points. In brackets 95 % of resamples over questions; after the slash, points out of the other's range.",
+        contender(versus),
+        reference(versus)
+    ));
     Table { caption, head: head.map(String::from).to_vec(), words: 1, rows: versus.groups.iter().map(row).collect() }
 }
 
@@ -78,7 +91,11 @@ fn cells(versus: &Versus) -> Table {
     let row = |cell: &CellGain| {
         vec![cell.model.clone(), cell.task.clone(), cell.rule.title(), signed(cell.own), p(cell.p), p(cell.p_holm)]
     };
-    let caption = Some("The same, cell by cell; p from the resamples".into());
+    let caption = Some(format!(
+        "{} against {}, cell by cell. p from the resamples, then after Holm's correction over all cells.",
+        contender(versus),
+        reference(versus)
+    ));
     Table { caption, head: head.map(String::from).to_vec(), words: 3, rows: versus.cells.iter().map(row).collect() }
 }
 
@@ -95,6 +112,11 @@ fn budgets(report: &Report) -> Table {
         let cells = family.scores.iter().zip(&family.reached).map(cell);
         [family.name.clone()].into_iter().chain(cells).collect()
     };
-    let caption = Some("Best within a budget of forwards".into());
+    let caption = Some(
+        "Best within a budget of forwards. Every sampler at its best setting within a mean number of forwards, chosen on the even questions and \
+         scored on the odd ones; the mean over models and tasks. In brackets of how many of these it has a setting within the budget, where that is \
+         not all."
+            .into(),
+    );
     Table { caption, head: head.collect(), words: 1, rows: report.budgets.iter().map(row).collect() }
 }

@@ -111,6 +111,10 @@ fn names_are_read_and_unknown_ones_are_answered_with_the_list() {
         "gsm8k".parse::<Mini>().unwrap_err().to_string(),
         format!("unknown task `gsm8k`; expected one of {known}")
     );
+    assert_eq!(
+        "suduko".parse::<Mini>().unwrap_err().to_string(),
+        format!("unknown task `suduko` (did you mean `sudoku`?); expected one of {known}")
+    );
     let known = "`train`, `validation`, `test`";
     assert_eq!(
         "dev".parse::<Split>().unwrap_err().to_string(),

@@ -69,6 +69,7 @@ impl Registry {
         let parts = Parts::of(text);
         let unknown = || Error::UnknownSampler {
             name: text.into(),
+            meant: self.meant(text, &parts),
             accepted: self.forms() + ", optionally `+ad[:ALPHA]` or `+paths[:ALPHA]`",
         };
         let entry = self.get(parts.name).ok_or_else(unknown)?;
@@ -84,6 +85,14 @@ impl Registry {
             Some(_) => Ok(self.parse(&form.to_string())?.form()),
             None => Ok(form.clone()),
         }
+    }
+
+    /// What a text with an unknown name should have been, if a name is near: itself with that name where that can be read, else the form.
+    fn meant(&self, text: &str, parts: &Parts<'_>) -> Option<String> {
+        let name = crate::nearest(parts.name, self.entries.iter().map(|entry| entry.name.as_str()))?;
+        let mended = format!("{name}{}", &text[parts.name.len()..]);
+        let form = self.get(name).map(|entry| entry.form());
+        if self.parse(&mended).is_ok() { Some(mended) } else { form }
     }
 
     /// How every sampler is written.

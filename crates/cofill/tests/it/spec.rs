@@ -25,6 +25,15 @@ fn unknown_names_list_the_known_ones() {
         refused!(text, Error::UnknownSampler { .. }, "`topk:K`", "`fast:F`", "`eb:GAMMA`", "`klass[", "`+ad[:ALPHA]`");
     }
     refused!("ebs:10+ad", Error::UnknownSampler { .. }, "unknown sampler `ebs:10+ad`");
+    for (text, meant) in [
+        ("topkk:2", "topk:2"), // one letter too many; the rest is kept
+        ("ebs:10@margin+ad:3", "eb:10@margin+ad:3"),
+        ("Topk:2", "topk:2"),
+        ("topkk", "topk:K"), // cannot be read with that name either, so the form
+        ("klas", "klass"),
+    ] {
+        refused!(text, Error::UnknownSampler { .. }, &*format!("unknown sampler `{text}` (did you mean `{meant}`?);"));
+    }
     let message = "nope".parse::<SamplerSpec>().unwrap_err().to_string();
     for entry in Registry::stock().entries() {
         assert!(message.contains(&format!("`{}`", entry.form())), "{} is not named", entry.form());

@@ -34,6 +34,8 @@ pub struct Story {
     pub without: Ending,
     /// What whoever asked should hear.
     pub warnings: Vec<String>,
+    /// Whether deferrals that changed nothing are told, too; at first they are not.
+    pub all: bool,
     /// The canvas at the start.
     pub(super) canvas: Canvas,
     pub(super) spelling: Spelling,
@@ -51,7 +53,7 @@ pub struct Ending {
 }
 
 /// A line break inside a line, and end of text, as `cofill generate --show` has them.
-const BREAK: &str = "⏎";
+pub(super) const BREAK: &str = "⏎";
 const END: (&str, &str) = ("<|endoftext|>", "∎");
 
 pub(super) const MASK: &str = "_";
@@ -93,11 +95,12 @@ impl Story {
             without: read(&explanation.plain_end)?,
             explanation,
             warnings,
+            all: false,
             canvas,
         })
     }
 
-    /// A page for a browser: one file, no scripts, nothing fetched.
+    /// A page for a browser: one file, nothing fetched.
     pub fn html(&self) -> String {
         page::page(self)
     }
@@ -109,12 +112,12 @@ impl Story {
 
     /// What `cofill explain` prints, without colour.
     pub fn text(&self) -> String {
-        self.painted(&text::Palette::default())
+        self.painted(&text::Palette::default(), text::WIDTH)
     }
 
-    /// What `cofill explain` prints, in the colours of a terminal.
-    pub fn painted(&self, palette: &text::Palette) -> String {
-        text::text(self, palette)
+    /// What `cofill explain` prints, in the colours of a terminal that has so many columns.
+    pub fn painted(&self, palette: &text::Palette, width: usize) -> String {
+        text::text(self, palette, width)
     }
 
     /// The explanation as one JSON object.
@@ -128,6 +131,31 @@ impl Story {
             true => MASK.into(),
             false => printable(&self.raw(token).replace('\n', BREAK).replace(END.0, END.1)).into_owned(),
         }
+    }
+
+    /// A token as the lines that it is on: more than one if it breaks a line.
+    pub(super) fn parts(&self, token: TokenId) -> Vec<String> {
+        match token == self.canvas.mask_id() {
+            true => vec![MASK.into()],
+            false => {
+                self.raw(token).split('\n').map(|part| printable(&part.replace(END.0, END.1)).into_owned()).collect()
+            }
+        }
+    }
+
+    /// Whether a deferral is told.
+    pub(super) fn tells(&self, deferred: &Deferred) -> bool {
+        self.all || !deferred.changed_nothing()
+    }
+
+    /// How many deferrals are not told, and of how many, in a sentence; nothing if all are.
+    pub(super) fn hidden(&self) -> Option<String> {
+        let all = || self.explanation.steps.iter().flat_map(|step| &step.deferred);
+        let hidden = all().filter(|deferred| !self.tells(deferred)).count();
+        let (are, n) = (if hidden == 1 { "is" } else { "are" }, all().count());
+        (hidden > 0).then(|| {
+            format!("{hidden} of {} changed nothing and {are} not shown; --all shows them", count(n, "deferral"))
+        })
     }
 
     fn raw(&self, token: TokenId) -> &str {
@@ -173,7 +201,9 @@ fn named(explanation: &Explanation) -> impl Iterator<Item = TokenId> {
     let canvases = [&explanation.start, &explanation.end, &explanation.plain_end].into_iter().flatten().copied();
     // What was committed is in `end`.
     let waiting = explanation.steps.iter().flat_map(|step| &step.deferred);
-    canvases.chain(waiting.flat_map(|deferred| [deferred.token, deferred.reason.token, deferred.after.token]))
+    let candidates = explanation.steps.iter().flat_map(|step| &step.candidates).map(|candidate| candidate.token);
+    let waiting = waiting.flat_map(|deferred| [deferred.token, deferred.reason.token, deferred.after.token]);
+    canvases.chain(waiting).chain(candidates)
 }
 
 /// How a deferred position reads the one it waits for: `.120 to`, or `through 4 and 7 to`.
@@ -199,7 +229,7 @@ mod tests {
     fn a_story_outlives_its_engine_and_has_every_form() {
         let told = story("toy", &Input::Nothing, "topk:2+ad", r#"{"length": 6}"#).unwrap();
         let text = told.text();
-        assert!(text.contains("step 1  masked 4 -> 2  [Alan] _ visited [San] _ again\n"), "{text}");
+        assert!(text.contains("step 1  masked 4 -> 2\n    0  [Alan] _ visited [San] _ again\n"), "{text}");
         assert!(text.contains("deferred 1 `Kelly` (c 0.474): attends"), "{text}");
         assert!(!text.contains('\u{1b}'), "no colour unless asked");
         assert!(told.html().starts_with("<!doctype html>") && told.html().contains(">Kelly</b> at 1"));
@@ -216,7 +246,86 @@ mod tests {
         let told = story("toy", &Input::Nothing, "topk:2+ad", r#"{"length": 6}"#).unwrap();
         let pair = |open: &str, close: &str| text::Style { open: open.into(), close: close.into() };
         let palette = text::Palette { new: pair("<n>", "</n>"), late: pair("<l>", "</l>"), ..Default::default() };
-        assert!(told.painted(&palette).contains("<n>[Alan]</n> <l>_</l> visited <n>[San]</n> _ again"));
+        assert!(told.painted(&palette, 80).contains("<n>[Alan]</n> <l>_</l> visited <n>[San]</n> _ again"));
+    }
+
+    const BOOKS: &str = "Gus has 10 books, doubles, wins 1, gets 5, gets 4, drops 3. How many books?";
+
+    #[test]
+    fn lines_break_where_the_text_does_and_begin_with_their_position() {
+        let told = story("tiny-llada", &Input::Prompt(BOOKS.into()), "topk:8+ad", "{}").unwrap();
+        let (text, last) = (told.text(), told.explanation.steps.len() - 1);
+        let picture = &text[text.find(&format!("step {last} ")).unwrap()..];
+        let first = told.shown_from();
+        assert!(picture.lines().nth(1).unwrap().starts_with(&format!("{first:>5}  10*2=20")), "{picture}");
+        // Every line of the answer is a line of the picture, with the number of its first token in front.
+        let end = &told.explanation.end;
+        let starts = (first..end.len()).filter(|&p| p == first || told.raw(end[p - 1]).ends_with('\n'));
+        let rows = picture[..picture.find("\n\n").unwrap()].lines();
+        let numbers: Vec<usize> = rows.filter_map(|line| line.get(..5)?.trim().parse().ok()).collect();
+        assert_eq!(numbers, starts.collect::<Vec<_>>(), "{picture}");
+    }
+
+    #[test]
+    fn waits_for_nothing_are_counted_and_told_only_when_asked_for() {
+        let mut told = story("tiny-llada", &Input::Prompt(BOOKS.into()), "topk:8+ad", "{}").unwrap();
+        let all = || told.explanation.steps.iter().flat_map(|step| &step.deferred);
+        let (n, hidden) = (all().count(), all().filter(|deferred| deferred.changed_nothing()).count());
+        assert!(0 < hidden && hidden < n, "{hidden} of {n}");
+        let said = |told: &Story| told.text().matches("  deferred ").count();
+        assert_eq!(said(&told), n - hidden);
+        let line = format!("{hidden} of {n} deferrals changed nothing and are not shown; --all shows them");
+        assert!(told.text().contains(&line), "{}", told.text());
+        // The page has them behind a fold.
+        assert!(told.html().matches("<li class=\"deferred\">").count() == n && told.html().contains("<details>"));
+        told.all = true;
+        assert_eq!(said(&told), n);
+        assert!(!told.text().contains("not shown") && !told.html().contains("<details>"));
+    }
+
+    #[test]
+    fn long_lines_wrap_under_a_ruler() {
+        // Every row begins with the number of its first position, and a row of eight or more has a ruler.
+        let told = story("toy", &Input::Nothing, "topk:4+ad", r#"{"length": 12}"#).unwrap();
+        let narrow = told.painted(&text::Palette::default(), 40);
+        let rows: Vec<&str> =
+            narrow.lines().filter(|line| line.get(..5).is_some_and(|n| n.trim().parse::<usize>().is_ok())).collect();
+        assert!(rows.len() > told.explanation.steps.len(), "{narrow}");
+        assert!(rows.iter().all(|row| row.chars().count() <= 40), "{narrow}");
+        let wide = told.painted(&text::Palette::default(), 120);
+        let ruler = wide.lines().nth(1).unwrap();
+        let canvas: Vec<char> = wide.lines().nth(2).unwrap().chars().collect();
+        let numbers: Vec<&str> = ruler.split_whitespace().collect();
+        assert_eq!(numbers, ["0", "5", "10"], "{wide}");
+        // A number stands above the first letter of its word.
+        let words: String = canvas[7..].iter().collect();
+        let starts: Vec<usize> = words
+            .split(' ')
+            .scan(7, |at, word| {
+                let start = *at;
+                *at += word.chars().count() + 1;
+                Some(start)
+            })
+            .collect();
+        assert_eq!(ruler.find("10"), Some(starts[10]), "{wide}");
+    }
+
+    #[test]
+    fn every_cell_of_the_page_says_what_it_is() {
+        let told = story("toy", &Input::Nothing, "topk:2+ad", r#"{"length": 6}"#).unwrap();
+        let page = told.html();
+        // Three steps of six positions, and one tab stop for each step.
+        assert_eq!((page.matches(" data-p=\"").count(), page.matches(" tabindex=\"0\"").count()), (18, 3));
+        for said in [
+            "Position 1 “Kelly” waits for 0 “Alan”",
+            "Position 0 “Alan”: committed in this step",
+            "attends most to",
+            "entropy",
+        ] {
+            assert!(page.contains(said), "no {said} in {page}");
+        }
+        let policy = page.find("script-src &#39;sha256-").or(page.find("script-src 'sha256-"));
+        assert!(policy.is_some() && !page.contains("script-src 'unsafe-inline'"));
     }
 
     #[test]

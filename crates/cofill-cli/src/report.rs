@@ -75,6 +75,12 @@ pub(crate) fn run(args: &Args) -> Done {
         let files = files.iter().map(|File { name, bytes }| (name.as_str(), bytes.as_slice()));
         written::replace_all(folder, files, args.force.existing()).map_err(refused("--out"))?;
     }
+    if args.out.is_some() {
+        // stdout is where the report is; these lines are what most people want of it.
+        report.best_within.iter().for_each(|best| {
+            let _ = writeln!(anstream::stderr(), "{}", best.answer());
+        });
+    }
     let mut stdout = std::io::stdout().lock();
     match (&args.out, args.json) {
         (_, true) => writeln!(stdout, "{}", report.json()?)?,

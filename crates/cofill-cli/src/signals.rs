@@ -104,25 +104,6 @@ pub(crate) fn end_programs_first() -> std::io::Result<()> {
     Ok(())
 }
 
-/// A flag that the first Ctrl-C (or SIGTERM) sets, for whoever can stop by himself and say what was kept; the second one ends the process.
-#[cfg(target_os = "linux")]
-pub(crate) fn asked_to_stop() -> std::io::Result<Arc<AtomicBool>> {
-    use signal_hook::consts::signal::{SIGINT, SIGTERM};
-    let asked = Arc::new(AtomicBool::new(false));
-    let ignored = ignored();
-    for signal in [SIGINT, SIGTERM].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0) {
-        signal_hook::flag::register_conditional_default(signal, asked.clone())?;
-        signal_hook::flag::register(signal, asked.clone())?;
-    }
-    Ok(asked)
-}
-
-/// Elsewhere a signal simply ends the process; what is in files is kept.
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn asked_to_stop() -> std::io::Result<Arc<AtomicBool>> {
-    Ok(Arc::default())
-}
-
 /// The signals that are ignored, a bit each.
 #[cfg(target_os = "linux")]
 fn ignored() -> u64 {

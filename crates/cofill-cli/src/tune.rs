@@ -4,6 +4,7 @@ use crate::fail::{Done, Fail, warning_line};
 use crate::output::{ForceArgs, refused};
 use crate::progress::Progress;
 use crate::signals;
+use crate::typed::{self, quoted};
 use cofill::SamplerSpec;
 use cofill_engine::{DEFAULT_MODEL, MODEL_NAMES, RunOptions, provenance};
 use cofill_eval::spec::{EvalSpec, JudgeOptions, TaskOptions};
@@ -19,6 +20,7 @@ use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -101,9 +103,6 @@ pub(crate) struct Args {
 /// Rows of the table on a terminal; the files have all of them.
 const ROWS: usize = 12;
 
-/// What a shell says of a command that Ctrl-C ended.
-const INTERRUPTED: u8 = 130;
-
 pub(crate) fn run(args: &Args) -> Done {
     let plan = Plan::new(&args.request()?).map_err(|error| refusal(error, args))?;
     plan.warnings.iter().for_each(|warning| warning_line(warning));
@@ -116,14 +115,16 @@ pub(crate) fn run(args: &Args) -> Done {
             Some(opened.map_err(|error| refusal(error, args))?)
         }
     };
-    let stop = signals::asked_to_stop()?;
+    signals::end_programs_first()?;
+    let made = Arc::new(AtomicUsize::new(0));
+    let interruptible = last_words(args, &made);
     let progress = Progress::tuning(plan.most_answers());
     let unjudged = AtomicUsize::new(0);
     let outcome = plan.search(Run {
         folder: folder.as_ref(),
         jobs: args.jobs.get(),
         time: args.time,
-        stop,
+        stop: Arc::default(), // a signal ends the process, and what was answered is in its files
         made_by: made_by.clone(),
         tell: &mut |event| {
             if let Some(line) = rung_line(event, &plan) {
@@ -132,14 +133,12 @@ pub(crate) fn run(args: &Args) -> Done {
         },
         answered: &|Answered { sampler, record, .. }| {
             unjudged.fetch_add(usize::from(record.judge_failure().is_some()), Ordering::Relaxed);
+            made.fetch_add(1, Ordering::Relaxed);
             progress.answered(sampler, record.nfe);
         },
     });
-    drop(progress);
-    let outcome = match outcome {
-        Err(Error::Interrupted { answers }) => return Ok(interrupted(args, answers)),
-        outcome => outcome.map_err(|error| refusal(error, args))?,
-    };
+    drop((progress, interruptible));
+    let outcome = outcome.map_err(|error| refusal(error, args))?;
     if let n @ 1.. = unjudged.into_inner() {
         warning_line(&format!("{} could not be judged and counted as wrong", count(n, "answer")));
     }
@@ -174,13 +173,16 @@ fn answer(args: &Args, tuned: &Tuned) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-fn interrupted(args: &Args, answers: usize) -> ExitCode {
-    let kept = match &args.out {
-        Some(dir) => format!("kept in {}; the same command goes on from there", dir.display()),
-        None => "not kept; with --out DIR they would be, and the same command would go on".into(),
-    };
-    let _ = writeln!(anstream::stderr(), "interrupted: {} {kept}", count(answers, "answer"));
-    ExitCode::from(INTERRUPTED)
+/// What Ctrl-C leaves: the answers in --out, and the command that goes on from there.
+fn last_words(args: &Args, made: &Arc<AtomicUsize>) -> signals::Interruptible {
+    let (out, made) = (args.out.as_ref().map(|dir| dir.display().to_string()), made.clone());
+    signals::last_words(move || {
+        let answers = count(made.load(Ordering::Relaxed), "more answer");
+        match &out {
+            Some(out) => format!("interrupted: {answers} in `{out}`; to go on: {}", typed::without("--force")),
+            None => format!("interrupted: {answers} lost; with --out DIR they are kept, and the same command goes on"),
+        }
+    })
 }
 
 /// What is worth a line that stays.
@@ -285,12 +287,6 @@ impl Args {
     }
 }
 
-/// As a shell takes it for one word.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,+@=".contains(c);
-    if !word.is_empty() && word.chars().all(plain) { word.into() } else { format!("'{}'", word.replace('\'', r"'\''")) }
-}
-
 /// `90s`, `10m`, `2h`.
 fn time(text: &str) -> Result<Duration, String> {
     let bad = || format!("`{text}` is no time; give a number above 0 with its unit, as in `90s`, `10m` or `2h`");
@@ -339,12 +335,5 @@ mod tests {
         for bad in ["", "10", "m", "0s", "-1s", "1d", "nans", "infs", "10 é"] {
             assert!(time(bad).unwrap_err().contains("`10m`"), "{bad}");
         }
-    }
-
-    #[test]
-    fn words_are_quoted_for_a_shell() {
-        assert_eq!(quoted("topk:4+ad:40@layer=first"), "topk:4+ad:40@layer=first");
-        assert_eq!(quoted("my model's"), r"'my model'\''s'");
-        assert_eq!(quoted(""), "''");
     }
 }

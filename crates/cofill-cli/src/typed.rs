@@ -21,6 +21,11 @@ pub(crate) fn again(added: &str, dropped: &str) -> String {
     shell(words().filter(|word| *word != dropped && *word != added).chain([added]))
 }
 
+/// The command without `dropped`, where the same command goes on by itself.
+pub(crate) fn without(dropped: &str) -> String {
+    shell(words().filter(|word| *word != dropped))
+}
+
 fn words<'a>() -> impl Iterator<Item = &'a str> {
     TYPED.get().into_iter().flatten().map(String::as_str)
 }
@@ -30,7 +35,7 @@ fn shell<'a>(words: impl Iterator<Item = &'a str>) -> String {
 }
 
 /// A word as a shell takes it: in quotes where a letter of it would mean something.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,+@=%".contains(c);
     match !word.is_empty() && word.chars().all(plain) {
         true => word.to_owned(),

@@ -19,7 +19,7 @@ use crate::points::table::comma_separated;
 use crate::points::{Key, OperatingPoint, Points, Rule, Variant, table};
 use crate::statistics::aup::aup;
 use crate::statistics::bootstrap::Bootstrap;
-use crate::statistics::budget::{Family, budgets};
+use crate::statistics::budget::{BestWithin, Family, best_within, budgets};
 use crate::statistics::matched::{Gain, LOW_NFE, Matched, Summary, matched};
 use crate::statistics::paired::{Paired, paired};
 use crate::statistics::pareto::front;
@@ -54,6 +54,9 @@ pub struct Report {
     /// Who is best within a budget of forwards; only with [`Report::against`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub budgets: Vec<Family>,
+    /// Which sampler is best within so many forwards, on every model and task.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub best_within: Vec<BestWithin>,
     /// What a reader must know about the points.
     pub warnings: Vec<String>,
     /// Where the points came from; only where somebody said.
@@ -158,6 +161,7 @@ impl Report {
             pareto: fronts(&points),
             versus: Vec::new(),
             budgets: Vec::new(),
+            best_within: best_within(&points, bootstrap),
             warnings: warnings(&points),
             provenance: None,
             points,

@@ -29,6 +29,19 @@ impl From<&SamplerForm> for PointSampler {
     }
 }
 
+impl PointSampler {
+    /// As the sampler language writes it: `eb:10@entropy+ad:40`. With a parameter from a table that is no number, as tables call it.
+    pub fn spelled(&self) -> String {
+        let Parameter::Numbers(numbers) = &self.param else { return self.to_string() };
+        let Rule { name, options } = &self.rule;
+        let numbers = numbers.iter().map(f64::to_string).collect::<Vec<_>>().join(",");
+        let colon = if numbers.is_empty() { "" } else { ":" };
+        let options: String = options.iter().map(FormOption::to_string).collect();
+        let discount = self.variant.discount().map(|discount| format!("+{discount}")).unwrap_or_default();
+        format!("{name}{colon}{numbers}{options}{discount}")
+    }
+}
+
 /// As tables call it: `EB-Sampler 10`, `Top-k 8 +AD`.
 impl Display for PointSampler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -250,6 +263,21 @@ mod tests {
     fn parts(form: &str) -> [String; 3] {
         let PointSampler { rule, param, variant } = PointSampler::from(&form.parse::<SamplerForm>().unwrap());
         [rule.to_string(), param.to_string(), variant.to_string()]
+    }
+
+    #[test]
+    fn a_sampler_is_spelled_as_it_was_read() {
+        for text in [
+            "topk:8",
+            "eb:10@entropy+ad:40",
+            "klass:0.7,1",
+            "fast:2+paths:200",
+            "peaks@wide",
+            "topk:4+ad:40@layer=first",
+        ] {
+            let form: SamplerForm = text.parse().unwrap();
+            assert_eq!(PointSampler::from(&form).spelled(), text);
+        }
     }
 
     #[test]

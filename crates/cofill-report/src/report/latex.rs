@@ -7,6 +7,7 @@ use crate::document::Table;
 use crate::document::latex::{Float, Line, Tables, escaped, label};
 use crate::points::{Key, OperatingPoint, Parameter, Rule, Variant};
 use crate::statistics::matched::Summary;
+use crate::tuned::score_text;
 use cofill::adas::Weight;
 
 /// All of them. The document that takes them in needs the packages `booktabs` and `makecell`, as the first lines say.
@@ -26,7 +27,22 @@ pub fn tables(report: &Report) -> Tables {
     for model in report.points.models() {
         tables.extend(report.points.rules().iter().filter_map(|rule| detailed(report, &model, rule)));
     }
+    tables.extend(best_within(report));
     Tables { preamble, tables }
+}
+
+/// Which sampler is best within so many forwards.
+fn best_within(report: &Report) -> Option<Float> {
+    let mut lines =
+        vec![Line::cells(["Model", "Dataset", "Forwards at most", "Sampler", "Score", "Forwards"]), Line::Rule];
+    lines.extend(report.best_within.iter().map(|best| {
+        let numbers =
+            [best.budget.to_string(), best.sampler.clone(), score_text(&best.score), format!("{:.1}", best.nfe)];
+        Line::texts([best.model.clone(), best.task.clone()].into_iter().chain(numbers))
+    }));
+    let caption = "The best setting within a budget of forwards, chosen on the even questions and scored on the odd ones (95\\% interval).";
+    let float = Float { label: Some("best-within".into()), ..Float::new(caption, "llrlrr", lines) };
+    Some(float).filter(|_| !report.best_within.is_empty())
 }
 
 /// Text with the paper's own spelling of a rule.

@@ -40,7 +40,19 @@ pub fn blocks(report: &Report, figures: &[NamedFigure]) -> Vec<Block> {
         blocks.push(Block::Heading("Where this comes from".into()));
         blocks.extend(provenance.blocks(report.bootstrap));
     }
+    blocks.extend(best_within(report));
     blocks
+}
+
+/// One line for every budget: the end of a report, and what most readers want of it.
+fn best_within(report: &Report) -> Vec<Block> {
+    if report.best_within.is_empty() {
+        return Vec::new();
+    }
+    let how = "Of all settings the best within so many forwards, chosen on the even questions and scored on the odd ones, with the 95 % interval of \
+               that score. A budget that is not named has the best of the one before it. `cofill tune` looks for better ones, and tests them.";
+    let lines = report.best_within.iter().map(|best| best.answer()).collect();
+    vec![Block::Heading("Which sampler?".into()), Block::Text(how.into()), Block::List(lines)]
 }
 
 fn heading(comparison: &Comparison) -> String {

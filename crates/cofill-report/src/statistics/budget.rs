@@ -5,7 +5,10 @@
 //! many forwards. The best of many settings on the same questions would flatter whoever has the most settings; so questions with even
 //! numbers choose, and those with odd numbers count.
 
+use super::bootstrap::{Bootstrap, Estimate};
+use super::difference::mean_score;
 use crate::points::{OperatingPoint, Points};
+use crate::tuned::score_text;
 use serde::Serialize;
 
 /// Forwards for a question, on average.
@@ -65,6 +68,78 @@ pub fn budgets(points: &Points) -> Vec<Family> {
     families.into_iter().map(of).collect()
 }
 
+/// The best setting of all on one model and task within a budget.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BestWithin {
+    /// The model that it is about.
+    pub model: String,
+    /// The task that it is about.
+    pub task: String,
+    /// The most forwards for a question, on average.
+    pub budget: f64,
+    /// As the sampler language writes it.
+    pub sampler: String,
+    /// Forwards for a question that counts, on average.
+    pub nfe: f64,
+    /// The mean score in percent over the questions that count, and its 95 % interval.
+    pub score: Estimate,
+    /// How many questions count.
+    pub prompts: usize,
+}
+
+impl BestWithin {
+    /// The answer in one line.
+    pub fn answer(&self) -> String {
+        let BestWithin { model, task, budget, sampler, nfe, score, prompts } = self;
+        let score = score_text(score);
+        format!(
+            "best at <= {budget} forwards on {task} with {model}: {sampler} {score} at {nfe:.1} forwards ({prompts} prompts)"
+        )
+    }
+}
+
+/// Who is best on every model and task within 2, 4, 8, 16, ... forwards; a budget that changes nothing is passed over. Of equal scores the one
+/// with fewer forwards, then the first. Empty where answers are not known.
+pub fn best_within(points: &Points, bootstrap: Bootstrap) -> Vec<BestWithin> {
+    let mut all: Vec<BestWithin> = Vec::new();
+    for model in points.models() {
+        for task in points.tasks() {
+            // One question would choose and none would count.
+            let here = |point: &&OperatingPoint| point.model == model && point.task == task && point.outcomes.len() > 1;
+            let settings: Vec<&OperatingPoint> = points.all().iter().filter(here).collect();
+            let most = settings.iter().map(|point| half(point, 0).1).fold(0.0, f64::max);
+            let mut before = None;
+            // The first power of two that everybody is within is the last that can change something.
+            for budget in (1..).map(|power| 2f64.powi(power)).take_while(|budget| *budget < 2.0 * most.max(1.0)) {
+                let within = settings.iter().filter(|point| half(point, 0).1 <= budget);
+                let better = |a: &&OperatingPoint, b: &&OperatingPoint| {
+                    let ((score, nfe), (other, others)) = (half(a, 0), half(b, 0));
+                    other > score || (other == score && others < nfe)
+                };
+                let Some(&best) = within.reduce(|a, b| if better(a, b) { b } else { a }) else { continue };
+                let sampler = best.sampler.spelled();
+                if before.as_ref() == Some(&sampler) {
+                    continue;
+                }
+                let scores: Vec<f64> = best.outcomes.iter().skip(1).step_by(2).map(|outcome| outcome.score).collect();
+                let Some(score) = mean_score(&scores, bootstrap) else { continue };
+                let (model, task, nfe) = (model.clone(), task.clone(), half(best, 1).1);
+                all.push(BestWithin {
+                    model,
+                    task,
+                    budget,
+                    sampler: sampler.clone(),
+                    nfe,
+                    score,
+                    prompts: scores.len(),
+                });
+                before = Some(sampler);
+            }
+        }
+    }
+    all
+}
+
 fn family(point: &OperatingPoint) -> String {
     point.sampler.rule.title() + &point.sampler.variant.suffix()
 }
@@ -108,7 +183,36 @@ mod tests {
     }
 
     #[test]
+    fn the_best_of_all_within_every_budget_is_a_line() {
+        // Within 4 forwards eb:1 looks best on the even questions; 8 changes nothing; within 16 comes topk:2+ad, a tie that goes to fewer.
+        let points = Points::new(vec![
+            split(("eb", "1", BASE), 4, (1.0, 0.0)),
+            split(("eb", "2", BASE), 3, (0.0, 1.0)),
+            split(("topk", "2", BASE), 10, (1.0, 1.0)),
+            split(("topk", "1", "adas"), 9, (1.0, 1.0)),
+        ])
+        .unwrap();
+        let found = best_within(&points, Bootstrap::default());
+        let lines: Vec<String> = found.iter().map(BestWithin::answer).collect();
+        // None of 5, z = 1.96: up to z² / (5 + z²) = 43 %.
+        assert_eq!(lines, ["best at <= 4 forwards on sums with tiny: eb:1 0.0 % [0, 43] at 4.0 forwards (5 prompts)"]);
+        let points = Points::new(vec![
+            split(("eb", "1", BASE), 3, (0.0, 1.0)),
+            split(("topk", "2", BASE), 12, (1.0, 1.0)),
+            split(("topk", "1", "adas"), 11, (1.0, 0.0)),
+        ])
+        .unwrap();
+        let samplers: Vec<(f64, String)> =
+            best_within(&points, Bootstrap::default()).into_iter().map(|best| (best.budget, best.sampler)).collect();
+        assert_eq!(samplers, [(4.0, "eb:1".to_owned()), (16.0, "topk:1+ad:40".to_owned())]);
+    }
+
+    #[test]
     fn means_alone_choose_nothing() {
+        assert!(
+            best_within(&Points::new(vec![point(("eb", "1", BASE), 40.0, 3.0)]).unwrap(), Bootstrap::default())
+                .is_empty()
+        );
         assert!(budgets(&Points::new(vec![point(("eb", "1", BASE), 40.0, 3.0)]).unwrap()).is_empty());
     }
 }

@@ -5,6 +5,9 @@ use crate::document::{Block, Document, NamedFigure, Table, count, latex};
 use crate::statistics::bootstrap::{Estimate, Interval};
 use crate::statistics::difference::{Difference, Test};
 
+/// The name of the figure's files.
+const FIGURE: &str = "tune";
+
 /// A score and its interval: `84.0 % [79, 88]`.
 pub fn score_text(Estimate { value, interval: Interval { low, high } }: &Estimate) -> String {
     format!("{value:.1} % [{low:.0}, {high:.0}]")
@@ -132,8 +135,12 @@ impl Tuned {
         let mut blocks = vec![Block::Heading(format!("{} on {} within {}", self.model, self.task, self.budget))];
         blocks.push(Block::Text(self.answer()));
         blocks.push(Block::Text(format!("Use it: `{}`", self.command)));
-        let caption = "Score against forwards, every sampler at the last rung it reached. Up is better, left is cheaper; the line is the budget.";
-        blocks.push(Block::Figure { name: "tune".into(), caption: caption.into() });
+        blocks.push(Block::Figure {
+            name: FIGURE.into(),
+            caption: "Score against what an answer takes. Grey rings left the search early; the marks with bars are the best and the default on prompts \
+                      that chose nobody, with 95 % intervals."
+                .into(),
+        });
         blocks.push(Block::Heading("How it was found".into()));
         blocks.extend(self.protocol_text().into_iter().map(Block::Text));
         if let Some(confirmation) = &self.confirmation {
@@ -154,7 +161,7 @@ impl Tuned {
             let list = self.left_out.iter().map(|out| format!("{} ({})", out.sampler, out.why)).collect::<Vec<_>>();
             blocks.push(Block::Text(format!("Not tried: {}.", list.join("; "))));
         }
-        let figures = self.figure().map(|figure| NamedFigure { name: "tune".into(), figure });
+        let figures = self.figure().map(|figure| NamedFigure { name: FIGURE.into(), figure });
         Document { blocks, latex: latex::Tables::default(), figures: figures.into_iter().collect() }
     }
 

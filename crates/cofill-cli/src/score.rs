@@ -103,7 +103,8 @@ pub(crate) fn run(args: &Args) -> Done {
 fn open(args: &Args) -> Done<(OpenTask, EvalSpec)> {
     match args.task {
         TaskName::Mini(task) => {
-            let problem = format!("--task: {task} is a mini task; `cofill mini check --task {task}` judges its answers");
+            let problem =
+                format!("--task: {task} is a mini task; `cofill mini check --task {task}` judges its answers");
             return Err(Fail::request(problem));
         }
         TaskName::Infill => {

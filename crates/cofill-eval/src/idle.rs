@@ -29,7 +29,10 @@ const OPTIONS: [(&str, &str); 12] = [
     ("wrapper", "benchmarks"),
     ("data", "benchmarks and infill, which read files"),
     ("math", "math500"),
-    ("python", "tasks that run Python: humaneval, mbpp, task files that judge by a program, and math500 with math sympy"),
+    (
+        "python",
+        "tasks that run Python: humaneval, mbpp, task files that judge by a program, and math500 with math sympy",
+    ),
     ("unsafe_exec", "tasks that run generated programs: humaneval, mbpp, task files that judge by one"),
     ("allow_command", "task files that judge by a command"),
     ("length", "tasks that continue a prompt"),

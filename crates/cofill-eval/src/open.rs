@@ -312,7 +312,10 @@ impl ResolvedRun {
                     return Err(Error::NotForInfill { option: "chat", task: spec.task.clone() });
                 }
                 let options = &spec.questions;
-                let corpus = [("split", json!(options.split.unwrap_or(Split::Test).name())), ("corpus_seed", json!(options.corpus_seed))];
+                let corpus = [
+                    ("split", json!(options.split.unwrap_or(Split::Test).name())),
+                    ("corpus_seed", json!(options.corpus_seed)),
+                ];
                 (corpus.map(|(name, value)| (name.into(), value)).into_iter().collect(), false)
             }
             OpenTask::Benchmark { loaded, variant, judges } => {

@@ -74,7 +74,9 @@ impl TaskFile {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if name.is_empty() || name.len() > 64 || !name.chars().all(is_plain) {
             let rule = "letters, digits, `-`, `_` and `.`, at most 64 of them";
-            return Err(format!("a task is called what its file is called, and `{name}` is no name: {rule}; rename it"));
+            return Err(format!(
+                "a task is called what its file is called, and `{name}` is no name: {rule}; rename it"
+            ));
         }
         if built_in(&name).is_some() {
             return Err(format!("`{shown}` would be called `{name}`, as a task that is here already; rename the file"));
@@ -153,7 +155,10 @@ impl FromStr for TaskName {
         }
         let names: Vec<String> = TaskName::names().map(|name| format!("`{name}`")).collect();
         let meant = similar::did_you_mean(given, TaskName::names());
-        Err(format!("unknown task `{given}`; expected one of {}, or a task file (NAME.{ENDING}){meant}", names.join(", ")))
+        Err(format!(
+            "unknown task `{given}`; expected one of {}, or a task file (NAME.{ENDING}){meant}",
+            names.join(", ")
+        ))
     }
 }
 

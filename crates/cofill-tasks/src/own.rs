@@ -117,7 +117,9 @@ pub enum Error {
         remedy: &'static str,
     },
     /// Rows whose options differ, and answers that are held to them.
-    #[error("`{name}`: constrain = true holds all answers to one list, but the options of {row} are others than those of the first row; leave it out")]
+    #[error(
+        "`{name}`: constrain = true holds all answers to one list, but the options of {row} are others than those of the first row; leave it out"
+    )]
     Constrain {
         /// The task.
         name: String,
@@ -199,7 +201,19 @@ impl OwnTask {
         let sha256 = data::sha256(&bytes);
         let path = path.to_owned();
         let mut task = OwnTask {
-            name, path, about, sha256, wanted, rows, sources, prompt, fewshot, length, stop, checker, held_to: None,
+            name,
+            path,
+            about,
+            sha256,
+            wanted,
+            rows,
+            sources,
+            prompt,
+            fewshot,
+            length,
+            stop,
+            checker,
+            held_to: None,
         };
         task.check_rows()?;
         Ok(task)
@@ -297,7 +311,8 @@ impl OwnTask {
 
     /// What was read and decides prompts and scores, for the header of results. Where the files lie decides nothing.
     pub fn source(&self) -> Value {
-        let files = self.sources.iter().map(|(role, sha256, rows)| json!({"role": role, "rows": rows, "sha256": sha256}));
+        let files =
+            self.sources.iter().map(|(role, sha256, rows)| json!({"role": role, "rows": rows, "sha256": sha256}));
         json!(files.collect::<Vec<_>>())
     }
 
@@ -384,7 +399,9 @@ impl OwnTask {
             Err(problem) => return scored(answer, "right", 0.0, Some(format!("the program {problem}"))),
         };
         match judge.run(&program, check.timeout) {
-            Ok(ended) => scored(answer, "right", f64::from(u8::from(ended.passed)), (!ended.passed).then_some(ended.result)),
+            Ok(ended) => {
+                scored(answer, "right", f64::from(u8::from(ended.passed)), (!ended.passed).then_some(ended.result))
+            }
             Err(failure) => failed(answer, "right", failure),
         }
     }
@@ -431,7 +448,9 @@ fn split(
     match (split, validation) {
         (None, _) | (Some(Split::Test), Some(_)) => return Ok(rows),
         (Some(Split::Validation), Some(file)) => return read_file(task, file),
-        (Some(Split::Train), _) => return none(Split::Train, "nobody trains on a task file; ask for test or validation"),
+        (Some(Split::Train), _) => {
+            return none(Split::Train, "nobody trains on a task file; ask for test or validation");
+        }
         (Some(split), None) => {
             let is_wanted = |row: &OwnRow| (row.hash() % VALIDATION == 0) == (split == Split::Validation);
             rows.rows.retain(is_wanted);

@@ -57,8 +57,9 @@ impl WrongLine {
 /// A word on a line that is a value and has no quotes.
 fn unquoted(line: &str) -> Option<&str> {
     static QUOTED: LazyLock<Regex> = LazyLock::new(|| Regex::new(r#""(?:[^"\\]|\\.)*"|'[^']*'|#.*"#).expect("fixed"));
-    static WORD: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new(r#"(?:=\s*|[\[,]\s*)([A-Za-z_][A-Za-z0-9_.:/+@-]*)\s*(?:[,\]]|$)"#).expect("fixed"));
+    static WORD: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r#"(?:=\s*|[\[,]\s*)([A-Za-z_][A-Za-z0-9_.:/+@-]*)\s*(?:[,\]]|$)"#).expect("fixed")
+    });
     if line.trim_start().starts_with('[') {
         return None; // a header
     }

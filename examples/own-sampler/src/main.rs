@@ -79,7 +79,8 @@ samplers = ["peaks:{0.3,0.9}", "topk:{1,2}{,+ad}"]
 fn sweep(registry: &Registry, dir: &Path, limit: usize) -> Result<WorkDone> {
     let made_by = provenance("example");
     let recipe = Recipe::parse(Path::new("peaks.toml"), RECIPE, registry)?;
-    let places = Places { models: ".".into(), data: None, limit: limit.try_into().ok(), unit: 16, allow_command: false };
+    let places =
+        Places { models: ".".into(), data: None, limit: limit.try_into().ok(), unit: 16, allow_command: false };
     plan(&recipe, dir, &places, (registry, &made_by), &mut |warning| println!("{warning}"))?;
     let sweep = Sweep::open(dir)?.with_registry(registry.clone());
     let mut tell = |_: Notice<'_>| {};

@@ -87,9 +87,8 @@ impl WorkerArgs {
             let pool = pool.map_err(|error| Fail::Run(error.into()))?;
             let worker = Worker::new(sweep, share, lease)?;
             let made_by = provenance(crate::COMMIT);
-            let done: Result<WorkDone, Error> = pool.install(|| {
-                worker.work(&mut OpenPoints::new(made_by, &mut tell).allow_command(allow.allow_command))
-            });
+            let done: Result<WorkDone, Error> = pool
+                .install(|| worker.work(&mut OpenPoints::new(made_by, &mut tell).allow_command(allow.allow_command)));
             Ok(done?)
         };
         std::thread::scope(|scope| {

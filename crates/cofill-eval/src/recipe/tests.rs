@@ -92,10 +92,13 @@ fn every_way_a_recipe_can_be_wrong() {
         ("device = \"abacus\"", "line 6, `device = \"abacus\"`: "),
         ("logits_eos_inf = 1", "line 6, `logits_eos_inf = 1`: invalid type"),
         ("length = 8\nlengths = [8]", "`length` and `lengths` are both given"),
-        ("[[sweep]]\nmodels = []\ntasks = [\"sums\"]\nsamplers = [\"topk:1\"]", "line 7, `models = []`: `models` is empty"),
+        (
+            "[[sweep]]\nmodels = []\ntasks = [\"sums\"]\nsamplers = [\"topk:1\"]",
+            "line 7, `models = []`: `models` is empty",
+        ),
         ("[[sweep]]\nmodels = [\"a\"]", "line 6, `[[sweep]]`: missing key `tasks`; add tasks = [\"..\"]"),
         (
-            "[[sweep]]\nmodels = [\"a\"]\ntasks = [\"riddles\"]",
+            "[[sweep]]\nmodels = [\"a\"]\ntasks = [\"riddles\"]\nsamplers = [\"topk:1\"]",
             "line 8, `tasks = [\"riddles\"]`: unknown task `riddles`",
         ),
         ("[[sweep]]\nmodels = [\"a\"]\ntasks = [\"sums\"]\nsamplers = [\"eb:{1,x}\"]", "line 9"),
@@ -105,7 +108,10 @@ fn every_way_a_recipe_can_be_wrong() {
         ("regex = 'a'\nchoice = ['b']", "line 6, `regex = 'a'`: constraint"),
         ("math = \"sympy\"", "line 6, `math = \"sympy\"`: math is for math500"),
         ("unsafe_exec = true", "line 6, `unsafe_exec = true`: unsafe_exec is for tasks that run generated programs"),
-        ("allow_command = true", "line 6, `allow_command = true`: a recipe cannot allow commands; give --allow-command"),
+        (
+            "allow_command = true",
+            "line 6, `allow_command = true`: a recipe cannot allow commands; give --allow-command",
+        ),
         ("split = test", "line 6, `split = test`: `test` is a text, and texts are written in quotes: \"test\""),
         (
             "[[sweep]]\nmodels = [tiny-llada]\ntasks = [\"sums\"]",

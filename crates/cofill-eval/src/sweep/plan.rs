@@ -54,7 +54,8 @@ pub fn plan(
         }
         // Plans, headers and addresses have the number: what `auto` means may change, a plan may not.
         if point.sampler.discount().is_some_and(|discount| discount.auto) {
-            let checkpoint = Engine::checkpoint_at(&point.place()).map_err(|error| recipe.model(&point.model, error))?;
+            let checkpoint =
+                Engine::checkpoint_at(&point.place()).map_err(|error| recipe.model(&point.model, error))?;
             point.sampler = cofill_engine::settle(&point.sampler, &checkpoint)?;
         }
         let (header, docs) = cache.open(&point, recipe, made_by, warn)?;

@@ -236,7 +236,9 @@ fn keys_of(kind: &str) -> &'static [&'static str] {
     match kind {
         "exact" => &["kind", "gold", "trim", "ignore_case"],
         "number" => &["kind", "gold", "take", "tolerance", "relative"],
-        "regex" => &["kind", "pattern", "group", "take", "compare", "gold", "trim", "ignore_case", "tolerance", "relative"],
+        "regex" => {
+            &["kind", "pattern", "group", "take", "compare", "gold", "trim", "ignore_case", "tolerance", "relative"]
+        }
         "choice" => &["kind", "options", "by", "gold", "constrain"],
         "python" => &["kind", "program", "timeout"],
         "command" => &["kind", "argv", "timeout"],
@@ -257,7 +259,8 @@ fn checker(mut given: Spanned<DeTable<'_>>) -> Result<Checker, Wrong> {
     }
     given.get_mut().remove("kind");
     let keys: Keys = read(&mut given)?;
-    let needed = |key: &str, example: &str| (begins, format!("a checker of kind \"{kind}\" needs `{key}`; add {example}"));
+    let needed =
+        |key: &str, example: &str| (begins, format!("a checker of kind \"{kind}\" needs `{key}`; add {example}"));
     Ok(match kind.as_str() {
         "exact" => Checker::Exact(keys.exact()?),
         "number" => {
@@ -310,7 +313,9 @@ impl Keys {
                 // A template where a field belongs is the likeliest mistake.
                 let inner = gold.get_ref().strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
                 match inner {
-                    Some(inner) => Err((gold.span().start, format!("`gold` is a field, not a template; write \"{inner}\""))),
+                    Some(inner) => {
+                        Err((gold.span().start, format!("`gold` is a field, not a template; write \"{inner}\"")))
+                    }
                     None => FieldPath::parse(gold.get_ref()).map_err(|problem| (gold.span().start, problem)),
                 }
             }
@@ -335,9 +340,10 @@ impl Keys {
         let number = |key: &str, value: &Option<Spanned<f64>>| match value {
             None => Ok(0.0),
             Some(value) if value.get_ref().is_finite() && *value.get_ref() >= 0.0 => Ok(*value.get_ref()),
-            Some(value) => {
-                Err((value.span().start, format!("`{key}` is {}, but must be a finite number, 0 or more", value.get_ref())))
-            }
+            Some(value) => Err((
+                value.span().start,
+                format!("`{key}` is {}, but must be a finite number, 0 or more", value.get_ref()),
+            )),
         };
         Ok(Tolerance { absolute: number("tolerance", &self.tolerance)?, relative: number("relative", &self.relative)? })
     }
@@ -358,7 +364,8 @@ impl Keys {
                     Group::Number(n) => Some(*n).filter(|n| *n < compiled.captures_len()),
                     Group::Name(name) => compiled.capture_names().position(|other| other == Some(name)),
                 };
-                let problem = || format!("`pattern` has {} groups, and this is none of them", compiled.captures_len() - 1);
+                let problem =
+                    || format!("`pattern` has {} groups, and this is none of them", compiled.captures_len() - 1);
                 found.ok_or_else(|| (group.span().start, problem()))?
             }
         };

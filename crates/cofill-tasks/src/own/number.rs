@@ -17,7 +17,8 @@ pub struct Decimal {
 
 static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
     // Exponents of at most four digits: what a text means by more is not a number.
-    let pattern = r"[+\-−]?(?:[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+\-−]?[0-9]{1,4})?";
+    let pattern =
+        r"[+\-−]?(?:[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+\-−]?[0-9]{1,4})?";
     Regex::new(pattern).expect("a fixed expression")
 });
 

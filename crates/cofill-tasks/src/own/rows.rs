@@ -57,7 +57,10 @@ impl Rows {
                 return Err(wrong(line, format!("has {given} bytes, but a row has at most {LONGEST_ROW}; shorten it")));
             }
             if rows.len() == MOST_ROWS {
-                return Err(wrong(line, format!("is row {} of a file of at most {MOST_ROWS}; split it", rows.len() + 1)));
+                return Err(wrong(
+                    line,
+                    format!("is row {} of a file of at most {MOST_ROWS}; split it", rows.len() + 1),
+                ));
             }
             let text = std::str::from_utf8(text).map_err(|error| {
                 wrong(line, format!("is not UTF-8 at byte {}; save the file as UTF-8", error.valid_up_to() + 1))
@@ -65,7 +68,8 @@ impl Rows {
             match serde_json::from_str(text) {
                 Ok(Value::Object(fields)) => rows.push(OwnRow { line, fields }),
                 Ok(other) => {
-                    let problem = format!("is {}, but a row is an object: {{\"field\": \"value\"}}", problem::kind(&other));
+                    let problem =
+                        format!("is {}, but a row is an object: {{\"field\": \"value\"}}", problem::kind(&other));
                     return Err(wrong(line, problem));
                 }
                 Err(error) => return Err(wrong(line, data::json_problem(&error))),

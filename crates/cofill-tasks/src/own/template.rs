@@ -159,7 +159,9 @@ mod tests {
     use serde_json::json;
 
     fn fill(template: &str) -> Result<String, String> {
-        let Value::Object(row) = json!({"a": 7, "b": "x{a}", "c": {"d": [1.5, true]}, "n": null}) else { unreachable!() };
+        let Value::Object(row) = json!({"a": 7, "b": "x{a}", "c": {"d": [1.5, true]}, "n": null}) else {
+            unreachable!()
+        };
         Template::parse(template)?.fill(&row, &[("_answer", "42")])
     }
 

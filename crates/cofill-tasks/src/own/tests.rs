@@ -63,7 +63,11 @@ fn splits_share_no_row_and_are_all_of_them() {
     assert!(test.iter().all(|prompt| !validation.contains(prompt)));
     let mut both = [test.as_slice(), validation.as_slice()].concat();
     both.sort();
-    assert_eq!(both, { let mut all = all; all.sort(); all });
+    assert_eq!(both, {
+        let mut all = all;
+        all.sort();
+        all
+    });
     // One in five, within what chance does: 40 ± 4 √(200 · 0.16) is 17 to 63.
     assert!((17..=63).contains(&validation.len()), "{}", validation.len());
     // Rows that are added or reordered move no other row.
@@ -91,7 +95,8 @@ fn a_validation_file_is_the_split() {
 
 #[test]
 fn examples_come_first_and_no_question_is_its_own() {
-    let folder = adds("shots", "[fewshot]\nrows = \"rows.jsonl\"\nshots = 2\nanswer = \"{answer}.\"\nseparator = \" | \"", 4);
+    let folder =
+        adds("shots", "[fewshot]\nrows = \"rows.jsonl\"\nshots = 2\nanswer = \"{answer}.\"\nseparator = \" | \"", 4);
     let task = folder.open(Wanted::default()).unwrap();
     assert_eq!(task.prompt(3), "0+0=0. | 1+1=2. | 3+1=");
     assert_eq!(task.prompt(1), "0+0=0. | 2+0=2. | 1+1=");
@@ -130,7 +135,10 @@ fn rows_are_checked_before_anything_is_asked() {
     assert!(gold.contains("line 1 of `rows.jsonl`: it has `two` for `answer`, which is no number"), "{gold}");
     let inline = TASK.replace("\"rows.jsonl\"", "[{ a = 1, b = 1, answer = 2 }, { a = 1 }]");
     let inline = said(&inline, "");
-    assert!(inline.starts_with("row 2 in `") && inline.contains("no number") || inline.contains("no field"), "{inline}");
+    assert!(
+        inline.starts_with("row 2 in `") && inline.contains("no number") || inline.contains("no field"),
+        "{inline}"
+    );
     let shots = said(&format!("{TASK}[fewshot]\nrows = [{{ a = 1, b = 2 }}]"), &rows(2));
     assert!(shots.contains("row 1 in `") && shots.contains("no field `answer`"), "{shots}");
     let long = format!("{}\n", json!({"a": "x".repeat(900_000), "b": 1, "answer": 1}));
@@ -169,7 +177,11 @@ impl Execute for Judge {
     }
     fn run(&self, program: &str, _: Duration) -> Result<Execution, String> {
         let passed = program.contains("right");
-        if program.contains("broken") { Err("no Python".into()) } else { Ok(Execution { passed, result: "ran".into() }) }
+        if program.contains("broken") {
+            Err("no Python".into())
+        } else {
+            Ok(Execution { passed, result: "ran".into() })
+        }
     }
     fn answer(&self, _: &str, _: Duration) -> Result<Option<String>, String> {
         Ok(None)

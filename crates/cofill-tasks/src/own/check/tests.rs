@@ -116,10 +116,18 @@ fn a_program_holds_the_answer_as_it_is() {
 #[test]
 fn rows_that_could_never_be_judged() {
     let problem = |lines: &str, fields: Value| checker(lines).problem(&row(fields)).unwrap_err();
-    assert!(problem("kind = \"exact\"", json!({"anwser": "x"})).contains("no field `answer`; there is `anwser`; did you mean"));
+    assert!(
+        problem("kind = \"exact\"", json!({"anwser": "x"}))
+            .contains("no field `answer`; there is `anwser`; did you mean")
+    );
     assert!(problem("kind = \"exact\"", json!({"answer": []})).contains("an empty list for `answer`"));
     assert!(problem("kind = \"exact\"", json!({"answer": null})).contains("null for `answer`"));
     assert!(problem("kind = \"exact\"", json!({"answer": {"a": 1}})).contains("an object for `answer`"));
-    assert!(problem("kind = \"number\"", json!({"answer": "twelve"})).contains("`twelve` for `answer`, which is no number"));
-    assert!(problem("kind = \"python\"\nprogram = \"{_answer}{test}\"", json!({})).contains("no field `test`; there are none"));
+    assert!(
+        problem("kind = \"number\"", json!({"answer": "twelve"})).contains("`twelve` for `answer`, which is no number")
+    );
+    assert!(
+        problem("kind = \"python\"\nprogram = \"{_answer}{test}\"", json!({}))
+            .contains("no field `test`; there are none")
+    );
 }

@@ -173,7 +173,7 @@ impl From<cofill_eval::open::Error> for Fail {
             Error::NoBos { .. } => with("give --bos false"),
             Error::Idle(ref idle) => {
                 let flag = idle.option.replace('_', "-");
-                Fail::request(format!("--{flag}: {error}; leave it out"))
+                Fail::request(format!("--{flag} is for {}, and {}; leave it out", idle.applies, idle.task))
             }
             Error::Own(cofill_tasks::own::Error::Shots { .. } | cofill_tasks::own::Error::NoShots { .. }) => {
                 with("--shots says how many")

@@ -81,7 +81,7 @@ fn groups(watch: &Watch<'_>) -> Vec<(String, Vec<usize>)> {
 }
 
 fn place(progress: &Progress) -> String {
-    format!("{}  {}", progress.planned.point.model, progress.planned.point.task)
+    format!("{}  {}", progress.planned.point.model, progress.planned.point.task.name())
 }
 
 fn score(progress: &Progress) -> String {

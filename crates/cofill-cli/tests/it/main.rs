@@ -88,3 +88,6 @@ mod constraints;
 
 // The README's console examples, run as they stand there.
 mod readme;
+
+// Tasks of one's own: task files, their checkers, and options that do not apply.
+mod own_task;

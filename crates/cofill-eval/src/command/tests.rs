@@ -81,9 +81,16 @@ fn a_command_that_hangs_is_ended_with_all_that_it_started() {
     let pid: i32 = std::fs::read_to_string(&file).unwrap().trim().parse().unwrap();
     std::fs::remove_file(file).unwrap();
     if cfg!(target_os = "linux") {
-        // Gone, or dead and waiting for whoever adopted it.
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        assert!(status.is_empty() || status.contains("State:\tZ"), "{status}");
+        // Gone, or dead and waiting for whoever adopted it; the signal may still be on its way.
+        let status = || std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let is_gone = || Some(status()).is_some_and(|status| status.is_empty() || status.contains("State:\tZ"));
+        let looked = (0..60_000).any(|_| {
+            is_gone() || {
+                std::thread::sleep(TICK);
+                false
+            }
+        });
+        assert!(looked, "{}", status());
     }
 }
 

@@ -101,7 +101,7 @@ fn every_way_a_recipe_can_be_wrong() {
         ),
         ("[[sweep]]\nmodels = [\"a\"]", "line 6, `[[sweep]]`: missing key `tasks`; add tasks = [\"..\"]"),
         (
-            "[[sweep]]\nmodels = [\"a\"]\ntasks = [\"riddles\"]",
+            "[[sweep]]\nmodels = [\"a\"]\ntasks = [\"riddles\"]\nsamplers = [\"topk:1\"]",
             "line 8, `tasks = [\"riddles\"]`: unknown task `riddles`",
         ),
         ("[[sweep]]\nmodels = [\"a\"]\ntasks = [\"sums\"]\nsamplers = [\"eb:{1,x}\"]", "line 9"),

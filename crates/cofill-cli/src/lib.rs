@@ -14,14 +14,17 @@ mod examples;
 mod explain;
 mod fail;
 mod generate;
+mod infill;
 mod judges;
 mod load_args;
 mod mini;
 mod models;
 mod output;
+mod piped;
 mod probe;
 mod progress;
 mod prompts;
+mod quiet;
 mod report;
 mod samplers;
 mod score;
@@ -51,6 +54,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Generate(Box<generate::Args>),
+    Infill(Box<infill::Args>),
     Serve(Box<serve::Args>),
     Select(select::Args),
     Probe(probe::Args),
@@ -94,14 +98,15 @@ fn program() -> std::io::Result<PathBuf> {
 
 fn command(command: Command) -> ExitCode {
     let done = match command {
-        Command::Generate(mut args) => settled(&mut args.run).and_then(|()| generate::run(&args)),
+        Command::Generate(mut args) => generate::run(&mut args),
+        Command::Infill(mut args) => infill::run(&mut args),
         Command::Serve(args) => serve::run(&args),
         Command::Select(args) => select::run(&args),
         Command::Probe(args) => probe::run(&args),
         Command::Models(args) => models::run(&args),
         Command::Samplers(args) => samplers::run(&args),
         Command::Trace(args) => trace::run(&args),
-        Command::Explain(mut args) => settled(&mut args.run).and_then(|()| explain::run(&args)),
+        Command::Explain(mut args) => explain::run(&mut args),
         Command::Diagnose(args) => diagnose::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Bench(args) => bench::run(&args),

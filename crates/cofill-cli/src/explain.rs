@@ -44,6 +44,9 @@ pub(crate) fn run(args: &mut Args) -> Done {
     if let Some(path) = &args.html {
         // Before a model is loaded.
         output::check(path, args.force.existing()).map_err(refused("--html"))?;
+        if path.parent().is_some_and(|folder| !folder.as_os_str().is_empty() && !folder.is_dir()) {
+            Output::whole(path, args.force.existing()).map_err(refused("--html"))?; // which says that it cannot
+        }
     }
     let RunSpec { model, sampler, options, .. } = &args.run;
     if options.max_nfe.is_some() {

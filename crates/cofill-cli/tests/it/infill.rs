@@ -185,7 +185,7 @@ fn constraints_hold_for_every_gap() {
         "Ada Lovelace likes [MASK:2] today\nAlan Turing likes [MASK:2] often\n",
     );
     assert_eq!(ran.is_fine().stdout, "Ada Lovelace likes New York today\nAlan Turing likes New York often\n");
-    let stopped = infill(&["-", "-m", "toy", "--stop", " Diego"], "Ada Lovelace likes [MASK:2] today");
+    let stopped = infill(&["-", "-m", "toy", "-s", "topk:1", "--stop", " Diego"], "Ada Lovelace likes [MASK:2] today");
     assert_eq!(stopped.is_fine().stdout, "Ada Lovelace likes San today");
 }
 

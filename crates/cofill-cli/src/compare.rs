@@ -247,7 +247,7 @@ impl SamplerAnswer<'_> {
                     tokens_per_forward: generation.tokens_per_forward(),
                     steps: steps.len(),
                     text,
-                    answer: generation.answer(),
+                    answer: generation.reply(),
                     finish: *finish,
                     ended: *ended,
                     judged: judged.as_ref(),

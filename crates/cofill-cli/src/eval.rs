@@ -4,6 +4,7 @@ use crate::fail::{Done, Fail, warning_line};
 use crate::judges;
 use crate::output::ForceArgs;
 use crate::progress::Progress;
+use crate::quiet::QuietArgs;
 use crate::signals;
 use crate::typed;
 use cofill_engine::{RunSpec, provenance};
@@ -53,9 +54,12 @@ pub(crate) struct Args {
     /// Answer with one JSON object.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    quiet: QuietArgs,
 }
 
 pub(crate) fn run(args: &Args) -> Done {
+    args.quiet.apply();
     if let (Some(path), false) = (&args.out, args.resume) {
         // Before a model is loaded and hashed.
         check(path, args.force.existing())?;
@@ -90,6 +94,7 @@ pub(crate) fn run(args: &Args) -> Done {
         progress.score(&totals, None);
     }
     drop((progress, interruptible));
+    warn_cut(args, &totals);
     report(args, &totals)
 }
 
@@ -151,6 +156,20 @@ fn refused(error: results::Error) -> Fail {
         )),
         results::Error::Damaged { .. } => Fail::request(format!("--out: {error}; {remedy}")),
         error => Fail::request(format!("--out: {error}")),
+    }
+}
+
+/// That answers may be cut off. Answers to mini tasks fill the canvas that they need, and gaps always fill theirs.
+fn warn_cut(args: &Args, totals: &Totals) {
+    let length = args.run.options.length.and_then(cofill_engine::Length::fixed);
+    let expects_end = match args.task {
+        TaskName::Benchmark(_) | TaskName::File(_) => true,
+        TaskName::Mini(task) => length.is_some_and(|length| length < task.length()),
+        TaskName::Infill => false,
+    };
+    if expects_end && totals.endless > 0 {
+        let (cut, n) = (totals.endless, totals.n);
+        warning_line(&format!("{cut} of {n} answers fill their positions without an end and may be cut off; raise -n"));
     }
 }
 

@@ -1,8 +1,10 @@
 //! `cofill explain`: what ADAS deferred, because of whom, and what revealing that one did to it.
 
-use crate::canvas::CanvasArgs;
-use crate::fail::{Done, Fail, warning_line};
+use crate::canvas::{CanvasArgs, forewarn};
+use crate::fail::{Done, Fail};
 use crate::output::{ForceArgs, failed, refused};
+use crate::quiet::{QuietArgs, note};
+use crate::settled;
 use anstyle::AnsiColor;
 use cofill_engine::{Engine, RunSpec};
 use cofill_eval::diagnose::explain::{Palette, Story, Style};
@@ -33,17 +35,27 @@ pub(crate) struct Args {
     /// Answer with one JSON object.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    quiet: QuietArgs,
 }
 
-pub(crate) fn run(args: &Args) -> Done {
+pub(crate) fn run(args: &mut Args) -> Done {
+    args.quiet.apply();
+    settled(&mut args.run)?;
+    args.canvas.read()?;
+    let args = &*args;
     if let Some(path) = &args.html {
         // Before a model is loaded.
         output::check(path, args.force.existing()).map_err(refused("--html"))?;
+        if path.parent().is_some_and(|folder| !folder.as_os_str().is_empty() && !folder.is_dir()) {
+            Output::whole(path, args.force.existing()).map_err(refused("--html"))?; // which says that it cannot
+        }
     }
     let RunSpec { model, sampler, options, .. } = &args.run;
     if options.max_nfe.is_some() {
         return Err(Fail::request("--max-nfe is not for explain, which follows a decode to its end; leave it out"));
     }
+    options.fixed_length()?;
     if let Some(name) = options.constraints().first() {
         return Err(Fail::request(format!(
             "--{name} is not for explain, which compares what the model alone would write; leave it out"
@@ -52,7 +64,7 @@ pub(crate) fn run(args: &Args) -> Done {
     let mut engine = Engine::open(model, options)?;
     let (input, options) = args.canvas.input(&engine, options)?;
     let prepared = engine.prepare(&input, sampler, &options)?;
-    prepared.warnings.iter().for_each(|warning| warning_line(warning));
+    forewarn(&engine, &input, &prepared);
     let mut story = Story::of(&mut engine, prepared, sampler, &options)?;
     story.all = args.all;
     if let Some(path) = &args.html {
@@ -66,7 +78,7 @@ pub(crate) fn run(args: &Args) -> Done {
         false => write!(out, "{}", story.painted(&palette(), width()))?,
     }
     if let Some(path) = &args.html {
-        let _ = writeln!(anstream::stderr(), "wrote {}", path.display());
+        note(&format!("wrote {}", path.display()));
     }
     Ok(ExitCode::SUCCESS)
 }

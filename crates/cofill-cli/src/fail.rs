@@ -1,5 +1,6 @@
 //! How a command fails: the request was wrong, or the run was.
 
+use crate::quiet::is_quiet;
 use crate::show::lines;
 use std::io::Write;
 use std::process::ExitCode;
@@ -68,8 +69,11 @@ pub(crate) fn error_line(message: &str) {
     let _ = writeln!(anstream::stderr(), "{red}error:{red:#} {}", lines(message));
 }
 
-/// `warning: ...` on stderr.
+/// `warning: ...` on stderr, unless only errors are to be heard.
 pub(crate) fn warning_line(message: &str) {
+    if is_quiet() {
+        return;
+    }
     let yellow = anstyle::AnsiColor::Yellow.on_default().bold();
     let _ = writeln!(anstream::stderr(), "{yellow}warning:{yellow:#} {}", lines(message));
 }

@@ -1,15 +1,15 @@
 //! `cofill generate`: the whole loop on one canvas.
 
-use crate::canvas::CanvasArgs;
+use crate::canvas::{CanvasArgs, forewarn};
 use crate::fail::{Done, Fail, warning_line};
 use crate::output::{ForceArgs, failed, refused};
 use crate::progress::Progress;
-use crate::show::{Show, count, lines};
+use crate::quiet::{QuietArgs, note};
+use crate::settled;
+use crate::show::{Show, ShowArgs, count, lines};
 use cofill::trace::TraceWriter;
 use cofill::{SamplerSpec, Step, TokenId};
-use cofill_engine::{
-    Ended, Engine, Finish, Generation, Judged, Length, Prepared, RunSpec, SettledGap, Spelling, StepEvent,
-};
+use cofill_engine::{Ended, Engine, Finish, Generation, Judged, Length, Prepared, RunSpec, SettledGap, StepEvent};
 use cofill_report::output::{self, Output};
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
@@ -19,18 +19,24 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 /// Fill a canvas: a prompt and masks, or masks anywhere.
+///
+/// The text goes to stdout, everything else to stderr. `cofill infill` fills the gaps of a file.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     canvas: CanvasArgs,
     #[command(flatten)]
     pub(crate) run: RunSpec,
-    /// Show the canvas being filled (on stderr).
+    #[command(flatten)]
+    show: ShowArgs,
+    /// Print what was generated without what was given; of several gaps, a line each.
     #[arg(long)]
-    show: bool,
-    /// Answer with one JSON object.
-    #[arg(long)]
+    answer_only: bool,
+    /// Answer with one JSON object: `text` is all of it, `answer` what was generated.
+    #[arg(long, conflicts_with = "answer_only")]
     json: bool,
+    #[command(flatten)]
+    quiet: QuietArgs,
     /// Write what happened, step by step, to FILE (see `cofill trace`).
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -38,7 +44,11 @@ pub(crate) struct Args {
     force: ForceArgs,
 }
 
-pub(crate) fn run(args: &Args) -> Done {
+pub(crate) fn run(args: &mut Args) -> Done {
+    args.quiet.apply();
+    settled(&mut args.run)?;
+    args.canvas.read()?;
+    let args = &*args;
     if let Some(path) = &args.trace {
         // Before a model is loaded.
         output::check(path, args.force.existing()).map_err(refused("--trace"))?;
@@ -46,14 +56,14 @@ pub(crate) fn run(args: &Args) -> Done {
     let RunSpec { model, sampler, options, .. } = &args.run;
     let begun = Instant::now();
     let mut engine = {
-        let _line = (!args.show && Engine::is_checkpoint(model)).then(|| Progress::loading(model));
+        let _line = (!args.show.show && Engine::is_checkpoint(model)).then(|| Progress::loading(model));
         Engine::open(model, options)?
     };
     let load = begun.elapsed().as_secs_f64();
     engine.warning().into_iter().for_each(warning_line);
     let (input, options) = args.canvas.input(&engine, options)?;
     let prepared = engine.prepare_auto(&input, sampler, &options)?;
-    prepared.warnings.iter().for_each(|warning| warning_line(warning));
+    forewarn(&engine, &input, &prepared);
     let generation = fill(args, &mut engine, prepared)?;
     report(args, &engine, &generation, load)
 }
@@ -75,8 +85,9 @@ fn fill(args: &Args, engine: &mut Engine, prepared: Prepared) -> Done<Generation
         Some(file) => Some(TraceWriter::new(file, &header).map_err(torn)?),
         None => None,
     };
-    let mut show = args.show.then(|| Show::new(&start, &header.pieces, Spelling::of(&args.run.model), header.probes));
-    let progress = (!args.show).then(|| Progress::filling(start.n_masked()));
+    let ShowArgs { show, delay } = args.show;
+    let mut show = if show { Show::begun(engine, &start, header.probes, delay) } else { None };
+    let progress = (!args.show.show).then(|| Progress::filling(start.n_masked()));
     let (mut failed_to_trace, mut masks) = (None, start.n_masked());
     let mut watch = |event: &StepEvent<'_>| {
         // A picture that cannot be drawn (stderr is gone) must not cost the answer or the trace.
@@ -98,6 +109,7 @@ fn fill(args: &Args, engine: &mut Engine, prepared: Prepared) -> Done<Generation
         }
     };
     let generation = engine.generate_watched(prepared, &mut watch);
+    drop(show);
     if let Some(error) = failed_to_trace {
         return Err(torn(error));
     }
@@ -113,7 +125,7 @@ fn fill(args: &Args, engine: &mut Engine, prepared: Prepared) -> Done<Generation
 }
 
 /// `1.20 s`, `3.00 ms`
-fn duration(seconds: f64) -> String {
+pub(crate) fn duration(seconds: f64) -> String {
     match seconds {
         s if s >= 1.0 => format!("{s:.2} s"),
         s => format!("{:.2} ms", s * 1e3),
@@ -130,6 +142,8 @@ fn report(args: &Args, engine: &Engine, generation: &Generation, load: f64) -> D
         let answer = Answer {
             tokens: generation.canvas.tokens(),
             text,
+            answer: generation.answer(),
+            answers: if args.canvas.has_gaps() { &generation.answers } else { &[] },
             nfe: *nfe,
             probes: generation.probes(),
             gaps: generation.gaps.iter().map(GapAnswer::of).collect(),
@@ -147,7 +161,8 @@ fn report(args: &Args, engine: &Engine, generation: &Generation, load: f64) -> D
         writeln!(out, "{}", serde_json::to_string(&answer)?)?;
     } else {
         // A file or a program gets the text as it is; a terminal, only what it shows.
-        let text = if out.is_terminal() { lines(text) } else { text.clone() };
+        let text = if args.answer_only { generation.answer() } else { text.clone() };
+        let text = if out.is_terminal() { lines(&text) } else { text };
         writeln!(out, "{text}")?;
     }
     let probes = match generation.probes() {
@@ -157,22 +172,16 @@ fn report(args: &Args, engine: &Engine, generation: &Generation, load: f64) -> D
             format!(" ({n} to find {} of {})", count(lengths.len(), "gap"), lengths.join(" and "))
         }
     };
-    let _ = writeln!(
-        anstream::stderr(),
+    note(&format!(
         "{sampler}  {} in {}{probes}, {per_forward:.2} per forward; {per_second:.1} useful tokens/s; load {}, model {}, sampler {}",
         count(generation.filled(), "token"),
         count(*nfe, "forward"),
         duration(load),
         duration(seconds.model),
         duration(seconds.sampler),
-    );
-    match judged {
-        Some(judged) => drop(writeln!(anstream::stderr(), "{}", judged.line())),
-        None if engine.knows_mini_tasks() => warning_line(&format!(
-            "`{}` knows only the mini tasks, and this is none of their prompts; `cofill mini corpus -n 1` prints some",
-            engine.name()
-        )),
-        None => {}
+    ));
+    if let Some(judged) = judged {
+        note(&judged.line());
     }
     if generation.finish == Finish::Capped {
         match generation.canvas.n_masked() {
@@ -196,6 +205,9 @@ fn report(args: &Args, engine: &Engine, generation: &Generation, load: f64) -> D
 struct Answer<'a> {
     tokens: &'a [TokenId],
     text: &'a str,
+    answer: String,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    answers: &'a [String],
     nfe: usize,
     #[serde(skip_serializing_if = "is_zero")]
     probes: usize,

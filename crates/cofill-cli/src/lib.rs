@@ -19,15 +19,18 @@ mod examples;
 mod explain;
 mod fail;
 mod generate;
+mod infill;
 mod judges;
 mod load_args;
 mod meter;
 mod mini;
 mod models;
 mod output;
+mod piped;
 mod probe;
 mod progress;
 mod prompts;
+mod quiet;
 mod report;
 mod samplers;
 mod score;
@@ -62,6 +65,7 @@ struct Cli {
 enum Command {
     Generate(Box<generate::Args>),
     Chat(Box<chat::Args>),
+    Infill(Box<infill::Args>),
     Compare(Box<compare::Args>),
     Serve(Box<serve::Args>),
     Select(select::Args),
@@ -121,16 +125,17 @@ fn parsed(args: &[OsString]) -> ExitCode {
 
 fn command(command: Command) -> fail::Done {
     match command {
-        Command::Generate(mut args) => settled(&mut args.run).and_then(|()| generate::run(&args)),
+        Command::Generate(mut args) => generate::run(&mut args),
         Command::Chat(mut args) => settled(&mut args.run).and_then(|()| chat::run(&args)),
-        Command::Compare(args) => compare::run(&args),
+        Command::Infill(mut args) => infill::run(&mut args),
+        Command::Compare(mut args) => compare::run(&mut args),
         Command::Serve(args) => serve::run(&args),
         Command::Select(args) => select::run(&args),
         Command::Probe(args) => probe::run(&args),
         Command::Models(args) => models::run(&args),
         Command::Samplers(args) => samplers::run(&args),
         Command::Trace(args) => trace::run(&args),
-        Command::Explain(mut args) => settled(&mut args.run).and_then(|()| explain::run(&args)),
+        Command::Explain(mut args) => explain::run(&mut args),
         Command::Diagnose(args) => diagnose::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Bench(args) => bench::run(&args),

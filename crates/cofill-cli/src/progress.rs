@@ -2,6 +2,7 @@
 //!
 //! One line on stderr that is gone when the answer comes. Nothing is drawn when stderr is no terminal, so logs and pipes stay clean.
 
+use crate::quiet::is_quiet;
 use crate::show::live;
 use cofill_eval::run::Round;
 use cofill_model::printable;
@@ -88,7 +89,8 @@ impl Progress {
     }
 
     fn new(bar: ProgressBar, template: &str, message: String) -> Progress {
-        bar.set_draw_target(if live() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() });
+        let is_seen = live() && !is_quiet();
+        bar.set_draw_target(if is_seen { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() });
         // A template that cannot be read is a plain line, and a test.
         let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner());
         let bar = bar.with_finish(ProgressFinish::AndClear).with_style(style).with_message(message);

@@ -1,6 +1,8 @@
 //! Ending tidily when a signal ends us: generated programs are gone, and the user hears what was kept and how to go on. And ending one
 //! answer where that is all that was meant.
 
+#[cfg(unix)]
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -38,11 +40,8 @@ pub(crate) fn end_programs_first() -> std::io::Result<()> {
 #[cfg(target_os = "linux")]
 fn listen() -> std::io::Result<()> {
     use signal_hook::consts::signal::{SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU};
-    // Whoever had a signal ignored, as `nohup` does, wants to go on.
-    let ignored = ignored();
     let wanted = [SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU];
-    let heeded: Vec<i32> = wanted.into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0).collect();
-    let mut signals = signal_hook::iterator::Signals::new(heeded)?;
+    let mut signals = signal_hook::iterator::Signals::new(heeded(&wanted))?;
     std::thread::spawn(move || {
         for signal in signals.forever() {
             cofill_eval::command::end_everything();
@@ -58,7 +57,6 @@ fn listen() -> std::io::Result<()> {
 /// Says the last words, once, over whatever bar is on the terminal.
 #[cfg(target_os = "linux")]
 fn speak() {
-    use std::io::Write;
     let words = LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(words) = words {
         let clear = if crate::show::live() { "\r\x1b[2K" } else { "" };
@@ -104,8 +102,51 @@ pub(crate) fn end_programs_first() -> std::io::Result<()> {
     Ok(())
 }
 
-/// The signals that are ignored, a bit each.
-#[cfg(target_os = "linux")]
+/// Set while a picture may have been left behind by Ctrl-Z.
+static SUSPENDED: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process was stopped and continued since this was last asked: the shell has written to the terminal in between.
+pub(crate) fn was_suspended() -> bool {
+    SUSPENDED.swap(false, Ordering::Relaxed)
+}
+
+/// From now on, a signal that ends or stops this process first gives back the cursor that a picture has hidden.
+#[cfg(unix)]
+pub(crate) fn keep_cursor() -> std::io::Result<()> {
+    use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
+    static LISTENING: std::sync::Once = std::sync::Once::new();
+    let listen = || {
+        let mut signals = signal_hook::iterator::Signals::new(heeded(&[SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP]))?;
+        std::thread::spawn(move || {
+            for signal in signals.forever() {
+                // Past all locks: whoever draws may hold stderr's.
+                let shown = std::fs::OpenOptions::new().write(true).open("/dev/tty");
+                let _ = shown.and_then(|mut tty| tty.write_all(crate::show::screen::SHOW.as_bytes()));
+                SUSPENDED.store(true, Ordering::Relaxed);
+                let _ = signal_hook::low_level::emulate_default_handler(signal);
+            }
+        });
+        Ok(())
+    };
+    let mut listening = Ok(());
+    LISTENING.call_once(|| listening = listen());
+    listening
+}
+
+#[cfg(not(unix))]
+pub(crate) fn keep_cursor() -> std::io::Result<()> {
+    Ok(())
+}
+
+/// Those of `wanted` that are not ignored: whoever had one ignored, as `nohup` does, wants to go on.
+#[cfg(unix)]
+fn heeded(wanted: &[i32]) -> Vec<i32> {
+    let ignored = ignored();
+    wanted.iter().copied().filter(|signal| ignored >> (signal - 1) & 1 == 0).collect()
+}
+
+/// The signals that are ignored, a bit each; none where the system does not say.
+#[cfg(unix)]
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap_or_default();

@@ -164,7 +164,7 @@ impl TextLanguage {
 }
 
 /// Masks that stand side by side.
-fn runs(canvas: &Canvas) -> Vec<Range<usize>> {
+pub(crate) fn runs(canvas: &Canvas) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     for position in canvas.masked() {
         match runs.last_mut() {

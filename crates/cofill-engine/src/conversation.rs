@@ -33,7 +33,7 @@ pub struct Turn {
 /// let options = serde_json::from_str(r#"{"length": 3}"#)?;
 /// let asked = conversation.ask(&mut engine, "Grace Kelly likes", &"topk:1".parse()?, &options)?;
 /// let generation = engine.generate(asked.prepared)?;
-/// conversation.push("Grace Kelly likes", generation.answer());
+/// conversation.push("Grace Kelly likes", generation.reply());
 /// assert_eq!(conversation.turns()[0].answer, "San Diego again");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

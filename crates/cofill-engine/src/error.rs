@@ -107,6 +107,18 @@ pub enum Error {
         /// The mask.
         mask_id: TokenId,
     },
+    /// A text holds the mask, which would be filled like any gap.
+    #[error("the text contains `{mask}`, which is the model's own mask and would be filled; take it out")]
+    MaskInText {
+        /// As the tokenizer writes it.
+        mask: String,
+    },
+    /// Gaps that were not filled to the end.
+    #[error("masks are left: {masks}; fill them before the text is used")]
+    StillOpen {
+        /// How many.
+        masks: usize,
+    },
     /// `[MASK:` without a number of positions.
     #[error("`{gap}` is not a gap; write [MASK:4] for four positions, 1 to 65535, or [MASK:auto]")]
     BadGap {

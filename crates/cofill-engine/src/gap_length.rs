@@ -15,9 +15,9 @@ use cofill::{Canvas, Denoiser, Proposal, Query, TokenId, ask};
 use serde::Serialize;
 
 /// Where a search begins; gaps whose turn has not come have this length.
-const FIRST: usize = 8;
+pub(crate) const FIRST: usize = 8;
 /// The longest gap that is tried.
-const MOST: usize = 64;
+pub(crate) const MOST: usize = 64;
 /// Lengths in a row, none of them better than the best, after which a direction is given up.
 const PATIENCE: usize = 4;
 
@@ -86,24 +86,13 @@ impl Engine {
         let mut template = Template { pieces: Vec::with_capacity(parts.len()), bos, end, mask: self.mask_id() };
         for part in &parts {
             template.pieces.push(match part {
-                Part::Text(text) => Piece::Tokens(self.encode(text)?),
-                Part::Gap(Gap::Masks(n)) => Piece::Gap(*n),
-                Part::Gap(Gap::Auto) => Piece::Gap(FIRST),
+                Part::Text(text) => Slice::Tokens(self.encode(text)?),
+                Part::Gap(Gap::Masks(n)) => Slice::Gap(*n),
+                Part::Gap(Gap::Auto) => Slice::Gap(FIRST),
             });
         }
-        // What is asked is how sure the model is, not what it would draw.
-        let mut proposal = options.proposal(self.ends());
-        proposal.temperature = 0.0;
-        let mut settled = Vec::new();
-        for (i, _) in parts.iter().enumerate().filter(|(_, part)| **part == Part::Gap(Gap::Auto)) {
-            template.pieces[i] = Piece::Gap(1);
-            let shortest = template.canvas().tokens().len();
-            self.fit(shortest)?;
-            let most = MOST.min(self.context() - shortest + 1);
-            let found = climb(most, |lengths| template.scores(i, lengths, &proposal, self.denoiser()))?;
-            template.pieces[i] = Piece::Gap(found.length);
-            settled.push(found);
-        }
+        let open: Vec<usize> = (0..parts.len()).filter(|&i| parts[i] == Part::Gap(Gap::Auto)).collect();
+        let settled = self.settle_lengths(&mut template, &open, options)?;
         let mut lengths = settled.iter().map(|gap| gap.length);
         let written = parts.iter().map(|part| match part {
             Part::Text(text) => (*text).to_owned(),
@@ -112,34 +101,67 @@ impl Engine {
         });
         Ok((Input::Template(written.collect()), settled))
     }
+
+    /// Finds the length of the `open` gaps, which are numbered as the pieces are, and puts it there.
+    pub(crate) fn settle_lengths(
+        &mut self,
+        template: &mut Template,
+        open: &[usize],
+        options: &RunOptions,
+    ) -> Result<Vec<SettledGap>> {
+        options.check()?;
+        // What is asked is how sure the model is, not what it would draw.
+        let mut proposal = options.proposal(self.ends());
+        proposal.temperature = 0.0;
+        let mut settled = Vec::new();
+        for &i in open {
+            template.pieces[i] = Slice::Gap(1);
+            let shortest = template.canvas().tokens().len();
+            self.fit(shortest)?;
+            let most = MOST.min(self.context() - shortest + 1);
+            let found = climb(most, |lengths| template.scores(i, lengths, &proposal, self.denoiser()))?;
+            template.pieces[i] = Slice::Gap(found.length);
+            settled.push(found);
+        }
+        Ok(settled)
+    }
 }
 
 /// A text with gaps, as tokens.
-struct Template {
-    pieces: Vec<Piece>,
-    bos: Option<TokenId>,
-    end: Option<TokenId>,
-    mask: TokenId,
+pub(crate) struct Template {
+    pub(crate) pieces: Vec<Slice>,
+    pub(crate) bos: Option<TokenId>,
+    pub(crate) end: Option<TokenId>,
+    pub(crate) mask: TokenId,
 }
 
-enum Piece {
+pub(crate) enum Slice {
     Tokens(Vec<TokenId>),
     Gap(usize),
 }
 
 impl Template {
     /// The canvas as it would be decoded.
-    fn canvas(&self) -> Canvas {
+    pub(crate) fn canvas(&self) -> Canvas {
         let mut tokens = Vec::new();
         for piece in &self.pieces {
             match piece {
-                Piece::Tokens(text) => tokens.extend(text),
-                Piece::Gap(n) => tokens.resize(tokens.len() + n, self.mask),
+                Slice::Tokens(text) => tokens.extend(text),
+                Slice::Gap(n) => tokens.resize(tokens.len() + n, self.mask),
             }
         }
         let mut tokens = begin(self.bos, tokens);
         tokens.extend(self.end.filter(|end| tokens.last() != Some(end)));
         Canvas::new(tokens, self.mask)
+    }
+
+    /// Whether a beginning of text is put before it.
+    pub(crate) fn begins(&self) -> bool {
+        let first = self.pieces.iter().find_map(|piece| match piece {
+            Slice::Tokens(text) => text.first().copied(),
+            Slice::Gap(_) => Some(self.mask),
+        });
+        self.bos.is_some() && first != self.bos
     }
 
     /// Φ(L) / B(L) of gap `i` with each of `lengths`, in one call of the model.
@@ -152,10 +174,10 @@ impl Template {
     ) -> Result<Vec<f64>> {
         let mut asked = Vec::with_capacity(lengths.len());
         let before =
-            self.pieces[..i].iter().filter_map(|piece| if let Piece::Gap(n) = piece { Some(*n) } else { None });
+            self.pieces[..i].iter().filter_map(|piece| if let Slice::Gap(n) = piece { Some(*n) } else { None });
         let before: usize = before.sum();
         for &length in lengths {
-            self.pieces[i] = Piece::Gap(length);
+            self.pieces[i] = Slice::Gap(length);
             let canvas = self.canvas();
             let rows: Vec<usize> = canvas.free()[before..before + length].to_vec();
             asked.push((canvas, rows));

@@ -91,6 +91,8 @@ pub struct Generation {
     pub canvas: Canvas,
     /// What a person reads of it: up to the end of text, the end of a turn or a stop string.
     pub text: String,
+    /// What of it was generated: the answer to a prompt, or what each gap was filled with.
+    pub answers: Vec<String>,
     /// How many of the generated tokens are in that text.
     pub useful: usize,
     /// Forwards, those included that found the length of gaps.
@@ -115,7 +117,7 @@ pub struct Generation {
 
 impl Generation {
     /// The text without the prompt before it; of a text with gaps, all of it.
-    pub fn answer(&self) -> &str {
+    pub fn reply(&self) -> &str {
         self.text.get(self.given..).unwrap_or(&self.text)
     }
 
@@ -137,6 +139,11 @@ impl Generation {
     /// Forwards that were spent on finding the length of gaps.
     pub fn probes(&self) -> usize {
         self.gaps.iter().map(|gap| gap.tried.len()).sum()
+    }
+
+    /// What was generated, without what was given; of several gaps, a line each.
+    pub fn answer(&self) -> String {
+        self.answers.join("\n")
     }
 
     /// Whether it looks as if the answer had more to say: an end was to be expected, and every position is filled without one. Gaps, and
@@ -315,13 +322,14 @@ impl Engine {
         let (whole, canvas) = (grown(&start, appended), decode.canvas());
         let ended = self.settled_end(&whole, canvas, &stops);
         let reading = ended.and_then(|ended| Ok((ended, self.read(&whole, canvas, &stops)?)));
-        Some(reading.map(|(ended, Reading { text, useful, given })| Generation {
+        Some(reading.map(|(ended, Reading { text, answers, useful, given })| Generation {
             judged: question.map(|question| question.judge(&text)),
             canvas: canvas.clone(),
             nfe: decode.nfe(),
             ended: ended.unwrap_or(Ended::without_end(finish)),
             start,
             text,
+            answers,
             useful,
             gaps,
             appended,

@@ -187,7 +187,9 @@ pub(crate) enum Gap {
 
 /// A text with gaps, in parts.
 pub(crate) fn parts(text: &str) -> Result<Vec<Part<'_>>> {
-    let wrong = |gap: &str| Error::BadGap { gap: format!("{MASK_GAP}{gap}") };
+    // What is not closed may go on for megabytes.
+    let shown = |gap: &str| gap.chars().take_while(|&c| c != '\n').take(24).collect::<String>();
+    let wrong = |gap: &str| Error::BadGap { gap: format!("{MASK_GAP}{}", shown(gap)) };
     let mut split = text.split(MASK_GAP);
     let mut parts = vec![Part::Text(split.next().unwrap_or_default())];
     for part in split {

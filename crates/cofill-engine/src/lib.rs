@@ -26,6 +26,7 @@
 //! | [`Comparison`] | several samplers on one canvas |
 //! | [`Filling`] | the same a round at a time, for whoever looks in between |
 //! | [`Schema`], [`TextLanguage`] | texts held to a language |
+//! | [`Infill`] | the gaps of a text of any size, filled in place |
 //! | [`Scored`] | how probable given tokens are |
 //! | [`Question`] | what the tiny models know: prompts of the mini tasks, judged on the spot |
 //! | [`Calibrated`] | the strength of `+paths:auto` that was chosen for a model, and where it is kept |
@@ -42,6 +43,7 @@ mod gap_length;
 mod generate;
 mod growth;
 mod hub_cache;
+mod infill;
 mod input;
 mod length;
 mod options;
@@ -62,6 +64,7 @@ pub use error::{Error, Result};
 pub use gap_length::SettledGap;
 pub use generate::{Filling, Finish, Generation, Prepared, Seconds, StepEvent, begin};
 pub use growth::Ended;
+pub use infill::{FilledGap, GapMarks, Infill, Spent};
 pub use input::{Input, Piece, gaps, parse_tokens};
 pub use length::Length;
 pub use options::{DEFAULT_SAMPLER, Ends, RunOptions, RunSpec};

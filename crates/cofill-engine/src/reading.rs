@@ -1,5 +1,6 @@
 //! What a person reads of a filled canvas, and how much of it is of use.
 
+use crate::constrain::runs;
 use crate::engine::Specials;
 use crate::{Engine, Result, TOY};
 use cofill::{Canvas, TokenId};
@@ -21,14 +22,18 @@ impl Spelling {
     }
 }
 
-/// The text, and how many generated tokens it took.
+/// The text, what of it was generated, and how many generated tokens it took.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reading {
     pub(crate) text: String,
+    pub(crate) answers: Vec<String>,
     pub(crate) useful: usize,
     /// Bytes of the text that were given and stand before everything generated; 0 of a text with gaps.
     pub(crate) given: usize,
 }
+
+/// Tokens before a gap that its text is read with: more than any character or word is made of.
+const BEFORE: usize = 32;
 
 impl Engine {
     /// Reads a canvas that began as `start`.
@@ -64,7 +69,14 @@ impl Engine {
             Some(answer) if self.writes_words() && answer.starts_with(' ') => fixed + 1,
             _ => fixed.min(text.len()),
         };
-        Ok(Reading { text, useful, given })
+        let mut answers = Vec::new();
+        for gap in runs(start).into_iter().filter(|gap| gap.start < tail) {
+            answers.push(self.gap_text(tokens, inside.start, gap)?);
+        }
+        if tail < inside.end {
+            answers.push(text.get(fixed..).unwrap_or_default().to_owned());
+        }
+        Ok(Reading { text, answers, useful, given })
     }
 
     /// What a person reads of an answer that is not finished: `hole` stands for every run of masks, and masks at its end for nothing. Of a text with
@@ -85,6 +97,21 @@ impl Engine {
             parts.push(if canvas.is_masked(run[0]) { hole.into() } else { self.text(&kept, Specials::Hidden)? });
         }
         Ok(parts.join(if self.writes_words() { " " } else { "" }))
+    }
+
+    /// What was written into a gap of a canvas whose text begins at `from`: no ends and no special tokens, as a person reads it behind what
+    /// stands before it.
+    pub(crate) fn gap_text(&self, tokens: &[TokenId], from: usize, gap: Range<usize>) -> Result<String> {
+        let ends = self.ends().tokens();
+        let before = &tokens[gap.start.saturating_sub(BEFORE).max(from)..gap.start];
+        let inside = tokens[gap].iter().copied().filter(|token| !ends.contains(token));
+        let all: Vec<TokenId> = before.iter().copied().chain(inside).collect();
+        let (known, all_text) = (self.text(before, Specials::Hidden)?, self.text(&all, Specials::Hidden)?);
+        match all_text.strip_prefix(known.as_str()) {
+            Some(text) => Ok(text.to_owned()),
+            // A character that begins before the gap: what is written by the gap alone.
+            None => self.text(&all[before.len()..], Specials::Hidden),
+        }
     }
 
     /// The positions of a canvas without what every text of the model begins and ends with, which nobody reads.

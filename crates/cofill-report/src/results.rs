@@ -257,6 +257,8 @@ pub struct Totals {
     pub seconds: f64,
     /// Records that no judge could judge; they count as wrong.
     pub unjudged: usize,
+    /// Records whose answer fills all of its positions: neither an end of text nor a stop string is in it.
+    pub endless: usize,
     first: Tally,
 }
 
@@ -269,6 +271,7 @@ impl Totals {
         self.filled += record.filled;
         self.seconds += record.seconds;
         self.unjudged += usize::from(record.judge_failure().is_some());
+        self.endless += usize::from(record.filled > 0 && record.useful == Some(record.filled));
         self.first.count("", "", record.score);
         for (filter, read) in &record.filters {
             for (metric, value) in read["metrics"].as_object().into_iter().flatten() {

@@ -262,7 +262,7 @@ impl Session {
         let generation = generation?;
         let answer = match generation.finish {
             Finish::Cancelled => self.engine.read_unfinished(&generation.whole_start(), &generation.canvas, HOLE)?,
-            _ => generation.answer().to_owned(),
+            _ => generation.reply().to_owned(),
         };
         self.report(&generation, &answer, &options)?;
         if generation.finish != Finish::Cancelled || generation.filled() > 0 {

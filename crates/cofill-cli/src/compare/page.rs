@@ -134,7 +134,7 @@ fn table(all: &[Compared], width: usize) -> String {
 /// The answers in columns; what the first does not have is marked.
 fn answers(all: &[Compared], look: &Look) -> String {
     let texts: Vec<(usize, String)> =
-        all.iter().enumerate().filter_map(|(i, one)| Some((i, lines(one.outcome.as_ref().ok()?.0.answer())))).collect();
+        all.iter().enumerate().filter_map(|(i, one)| Some((i, lines(one.outcome.as_ref().ok()?.0.reply())))).collect();
     let Some((_, first)) = texts.first() else { return String::new() };
     let column = |(i, text): &'_ (usize, String)| {
         let heading = format!("{} {}", letter(*i), all[*i].sampler);

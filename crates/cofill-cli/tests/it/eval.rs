@@ -161,3 +161,11 @@ fn wrong_requests_are_refused() {
     let dir = Checkpoint::new("eval-refused").0.display().to_string();
     eval(&dir, &["--out", "/nowhere/x.jsonl"]).is_refused(&["--out", "/nowhere/x.jsonl"]);
 }
+
+#[test]
+fn answers_that_may_be_cut_off_are_counted() {
+    // 8 of the 38 positions that an answer needs: none of three has an end.
+    let ran = run("eval --task chain --limit 3 -n 8");
+    assert!(ran.is_fine().stderr.contains("3 of 3 answers fill their positions without an end"), "{ran}");
+    assert!(!run("eval --task chain --limit 3").is_fine().stderr.contains("cut off"));
+}

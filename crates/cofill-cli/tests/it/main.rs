@@ -20,6 +20,12 @@ mod select;
 // `cofill generate`: the answer, the picture, JSON, wrong arguments.
 mod generate;
 
+// Prompts from pipes and files, the answer alone, and what is said before it.
+mod asking;
+
+// `cofill infill`: gaps in place, and everything else as it was.
+mod infill;
+
 // `cofill trace`: replay and diff.
 mod trace;
 

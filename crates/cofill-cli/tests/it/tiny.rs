@@ -63,6 +63,39 @@ fn other_prompts_are_answered_with_a_warning() {
     assert!(chat.is_fine().stderr.contains("`tiny-llada` has no chat template"), "{chat}");
 }
 
+/// What a model knows hangs on the checkpoint and not on its name: newline, length, warnings, verdicts, and the strength of +paths.
+#[test]
+fn a_folder_and_a_file_of_a_tiny_model_answer_as_its_name_does() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/tiny-llada");
+    let file = scratch("tiny-llada-f32.gguf");
+    std::fs::remove_file(&file).ok(); // of an earlier run
+    let file = file.display().to_string();
+    run(&format!("models quantise {folder} {file} --dtype f32")).is_fine();
+    let gaps = "Fill the gaps:\nmin(9,7,[MASK:1])=7\n[MASK:1]*3*2=18";
+    let asked: [&[&str]; 6] = [
+        &[],
+        &[CODE],
+        &[CODE, "-n", "auto"],
+        &["--template", gaps],
+        &["what else", "-n", "8"],
+        &[CODE, "-s", "topk:4+paths:auto"],
+    ];
+    for args in asked {
+        let answer = |model: &str| {
+            let ran = generate(&[args, &["-m", model, "--json"]].concat());
+            let mut answer = ran.is_fine().timeless();
+            answer["model"].take();
+            // All that is said but for times and the name.
+            let said = ran.stderr.replace(model, "MODEL");
+            let said = said.lines().map(|line| line.split("per forward").next().unwrap().to_owned());
+            (answer, said.collect::<Vec<_>>())
+        };
+        let named = answer("tiny-llada");
+        assert_eq!(named, answer(folder), "{args:?}");
+        assert_eq!(named, answer(&file), "{args:?}");
+    }
+}
+
 #[test]
 fn they_are_checkpoints_like_any_other() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/tiny-dream");

@@ -192,9 +192,11 @@ fn rung_line(event: Event<'_>, plan: &Plan) -> Option<String> {
             let (rung, who) = (rung + 1, count(candidates, "candidate"));
             format!("rung {rung} of {rungs}: {who}, {}", count(prompts, "prompt"))
         }
-        Event::Rung { group: Group::Default, rung: 0, candidates: 1, .. } => "the default".into(),
+        Event::Rung { group: Group::Default, rung: 0, candidates: 1, .. } => {
+            format!("to compare with: {}", plan.field.samplers[plan.field.default])
+        }
         Event::Rung { group: Group::Default, rung: 0, candidates, .. } => {
-            format!("the default takes more than the budget: {candidates} other parameters of it")
+            format!("it takes more than the budget: {candidates} other parameters of it")
         }
         Event::Best { sampler, measured } => {
             let cost = plan.budget.amount(measured.cost(&plan.budget));

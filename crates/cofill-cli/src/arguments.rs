@@ -11,6 +11,7 @@ use std::any::TypeId;
 use std::error::Error;
 use std::ffi::OsString;
 use std::io::Write;
+use std::net::AddrParseError;
 use std::num::{IntErrorKind, NonZeroU32, NonZeroU64, NonZeroUsize, ParseFloatError, ParseIntError};
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -97,6 +98,8 @@ fn value(asked: &Command, error: &clap::Error) -> Option<String> {
         }
     } else if source.downcast_ref::<ParseFloatError>().is_some() {
         "a number, such as 0.5".into()
+    } else if source.downcast_ref::<AddrParseError>().is_some() {
+        "an address in numbers and a port, such as 127.0.0.1:8080".into()
     } else if let Some(range) = range(&source.to_string(), given) {
         range
     } else {
@@ -162,7 +165,7 @@ fn plain_words<'a>(command: &Command, words: &'a [String]) -> Vec<&'a str> {
             asked = inner;
         } else if word.len() > 1 && word.starts_with('-') {
             skip = takes_value(asked, word).unwrap_or(false);
-        } else {
+        } else if !word.is_empty() {
             plain.push(word.as_str());
         }
     }
@@ -177,14 +180,22 @@ fn unquoted(command: &Command, asked: &Command, words: &[String], error: &clap::
     Some(format!("one prompt is expected, but `{extra}` follows it; quote it: {name} {prompt}"))
 }
 
-/// `cofill "What is 2+2?"`: a question where a command is expected. A slip of a command's name is clap's to mend.
+/// `cofill sweep rnu`: a slip; and `cofill "What is 2+2?"`: a question where a command is expected.
 fn no_command(command: &Command, asked: &Command, words: &[String], error: &clap::Error) -> Option<String> {
     let given = context(error, ContextKind::InvalidSubcommand)?;
-    if asked.get_name() != command.get_name() || error.get(ContextKind::SuggestedSubcommand).is_some() {
-        return None;
+    let names: Vec<&str> = asked.get_subcommands().map(Command::get_name).collect();
+    let meant = cofill::did_you_mean(given, names.iter().copied());
+    if asked.get_name() != command.get_name() {
+        let (name, names) = (asked.get_bin_name()?, names.join(", "));
+        return Some(format!("`{name}` has no command `{given}`{meant}; expected one of {names}"));
     }
-    let question = quoted(&plain_words(command, words).join(" "));
-    Some(format!("there is no command `{given}`; to ask a model: cofill generate {question}"))
+    match meant.as_str() {
+        "" => {
+            let question = quoted(&plain_words(command, words).join(" "));
+            Some(format!("there is no command `{given}`; to ask a model: cofill generate {question}"))
+        }
+        meant => Some(format!("there is no command `{given}`{meant}; `cofill --help` lists them")),
+    }
 }
 
 /// A text as one word of a shell.

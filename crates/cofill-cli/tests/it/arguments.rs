@@ -24,7 +24,8 @@ fn a_slip_of_a_name_is_guessed() {
     run("eval --task suduko").is_refused(&["unknown task `suduko` (did you mean `sudoku`?)", "`gsm8k`"]);
     run("score --task humanevla --data . --predictions -").is_refused(&["(did you mean `humaneval`?)"]);
     run("eval --task chain --split tests").is_refused(&["unknown split `tests` (did you mean `test`?)"]);
-    run("generat hi").is_refused(&["generat", "'generate'"]);
+    run("generat hi").is_refused(&["there is no command `generat` (did you mean `generate`?)"]);
+    run("sweep rnu x").is_refused(&["`cofill sweep` has no command `rnu` (did you mean `run`?)", "merge"]);
     // Nothing is near, so nothing is guessed.
     let ran = run("generate -m toy -s nope");
     ran.is_refused(&["unknown sampler `nope`; expected one of"]);
@@ -55,6 +56,7 @@ fn a_number_out_of_range_is_told_its_range() {
         ("sweep work nowhere --shard -1/4", vec!["'-1/4'", "--shard"]),
         ("report nowhere --resamples -1", vec!["'-1'", "--resamples", whole, "1 to 10000000"]),
         ("serve --max-live -1", vec!["'-1'", "--max-live", whole, "1 or more"]),
+        ("serve --listen localhost:8080", vec!["'localhost:8080'", "--listen", "127.0.0.1:8080"]),
         ("serve --queue-timeout -1", vec!["'-1'", "--queue-timeout", whole, "0 or more"]),
         ("generate -m toy --threads 0", vec!["'0'", "--threads", whole, "1 to 1024"]),
         ("--threads -4 generate -m toy", vec!["'-4'", "--threads", whole, "1 to 1024"]),

@@ -1322,7 +1322,7 @@ def evaluate(task: str, model: str = ..., sampler: "str | Sampler | object" = No
     ----------
     task : str
         ``chain``, ``sums``, ``code``, ``sudoku``, ``predicates``; ``gsm8k``, ``gsm8k_cot``, ``math500``, ``humaneval``, ``mbpp`` with ``data=FOLDER``;
-        ``infill`` with ``data=FILE``.
+        ``infill`` with ``data=FILE``; or a task file, ``my.toml`` (``docs/tasks.md``; one that judges by a command wants ``allow_command=True``).
     model : str
         As for `Engine`.
     sampler : str, Sampler, object or class

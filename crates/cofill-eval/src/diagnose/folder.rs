@@ -3,10 +3,10 @@
 //! A diagnostic makes a [`Diagnosis`]; a [`Folder`] keeps it. Raw lines are written as they are measured, so an
 //! interrupted run keeps what it had; tables and figures can be made from them at any time.
 
-use cofill_report::document::{Block, Document, DrawnFigure, Table, html, markdown};
+use cofill_report::document::{Block, Document, NamedFigure, Table, count, html, markdown};
 use cofill_report::jsonl::JsonLines;
 use cofill_report::output::{self, Existing};
-use cofill_report::plot;
+use cofill_report::plot::{self, ENOUGH, Width};
 use cofill_report::statistics::bootstrap::Estimate;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -35,6 +35,19 @@ impl Diagnosis {
     /// Tables first, then notes: what a reader must know, such as who was left out, and why.
     pub(super) fn blocks(tables: Vec<Table>, notes: Vec<String>) -> Vec<Block> {
         tables.into_iter().map(Block::Table).chain(notes.into_iter().map(Block::Text)).collect()
+    }
+
+    /// The figure, if it has enough to show; otherwise a note that says so.
+    pub(super) fn worth_drawing(figure: NamedFigure, notes: &mut Vec<String>) -> Vec<NamedFigure> {
+        let values = figure.figure.values();
+        if values >= ENOUGH {
+            return vec![figure];
+        }
+        notes.push(format!(
+            "No figure: it would show {}, and fewer than {ENOUGH} say less than the tables.",
+            count(values, "value")
+        ));
+        Vec::new()
     }
 
     /// Its tables, notes and figure as one page that needs nothing else.
@@ -112,7 +125,7 @@ impl Folder {
     ) -> Result<Folder, Error> {
         std::fs::create_dir_all(path).map_err(|source| output::Error::Io { path: path.into(), source })?;
         let figures = FIGURES.iter().filter(|(diagnostic, _)| *diagnostic == name);
-        let figures = figures.flat_map(|(_, figure)| ["svg", "png"].map(|ending| format!("{figure}.{ending}")));
+        let figures = figures.flat_map(|(_, figure)| ["svg", "png", "pdf"].map(|ending| format!("{figure}.{ending}")));
         for file in ["jsonl", "md", "tex"].map(|ending| format!("{name}.{ending}")).into_iter().chain(figures) {
             output::check(&path.join(file), existing)?;
         }
@@ -126,15 +139,15 @@ impl Folder {
         Ok(self.raw.append(line)?)
     }
 
-    /// Writes tables and figures beside the raw file. Gives the files' names.
-    pub fn finish(self, diagnosis: &Diagnosis) -> Result<Vec<PathBuf>, Error> {
+    /// Writes tables and figures, at a width, beside the raw file. Gives the files' names.
+    pub fn finish(self, diagnosis: &Diagnosis, width: Width) -> Result<Vec<PathBuf>, Error> {
         let mut files = vec![
             (format!("{}.md", self.name), diagnosis.markdown().into_bytes()),
             (format!("{}.tex", self.name), diagnosis.document.latex.to_string().into_bytes()),
         ];
-        for DrawnFigure { name, drawn } in diagnosis.document.draw()? {
-            files.push((format!("{name}.svg"), drawn.svg.into_bytes()));
-            files.push((format!("{name}.png"), drawn.png));
+        for figure in diagnosis.document.draw_at(width)? {
+            let named = |(ending, bytes): (&str, &[u8])| (format!("{}.{ending}", figure.name), bytes.to_vec());
+            files.extend(figure.files().map(named));
         }
         let files = files.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice()));
         let mut written = vec![self.path.join(format!("{}.jsonl", self.name))];

@@ -19,6 +19,7 @@ pub fn blocks(report: &Report) -> Vec<Block> {
         compare(&mut blocks, report, comparison);
     }
     blocks.push(Block::Figures);
+    blocks.extend(super::figures::left_out(report).map(Block::Text));
     ablation(&mut blocks, report);
     areas(&mut blocks, report);
     fronts(&mut blocks, report);

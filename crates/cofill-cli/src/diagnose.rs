@@ -9,6 +9,7 @@ use anyhow::Context;
 use cofill::Layers;
 use cofill_engine::{Engine, RunOptions, provenance};
 use cofill_eval::diagnose::folder::{self, Diagnosis, Folder};
+use cofill_report::plot::Width;
 use cofill_report::statistics::bootstrap::Bootstrap;
 use serde_json::{Map, Value, json};
 use std::io::Write;
@@ -43,9 +44,12 @@ struct OutputArgs {
     /// Resamples of the bootstrap.
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     resamples: u32,
-    /// Write raw measurements (JSONL), a page (HTML), tables (Markdown, LaTeX) and figures (SVG, PNG) to this folder.
+    /// Write raw measurements (JSONL), a page (HTML), tables (Markdown, LaTeX) and figures (SVG, PNG, PDF) to this folder.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Figures for a paper: one column (3.3 inches) or the whole page (6.9 inches).
+    #[arg(long, value_name = "column|page", requires = "out")]
+    width: Option<Width>,
     #[command(flatten)]
     force: ForceArgs,
     /// Answer with one JSON object.
@@ -76,7 +80,8 @@ impl OutputArgs {
             false => out.write_all(diagnosis.markdown().as_bytes())?,
         }
         if let Some(folder) = folder {
-            let files = folder.finish(diagnosis).map_err(|error| Fail::Run(error.into()))?;
+            let files =
+                folder.finish(diagnosis, self.width.unwrap_or_default()).map_err(|error| Fail::Run(error.into()))?;
             let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
             let _ = writeln!(anstream::stderr(), "wrote {}", names.join(", "));
         }

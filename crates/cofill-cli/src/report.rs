@@ -5,9 +5,10 @@ use crate::output::{ForceArgs, refused};
 use crate::show::count;
 use crate::typed;
 use cofill_eval::sweep::{Counts, Sweep};
+use cofill_report::plot::Width;
 use cofill_report::points::{self, Points, files, table};
 use cofill_report::report::provenance::{Made, Provenance, utc};
-use cofill_report::report::{File, Report};
+use cofill_report::report::{self, FigureOptions, File, Report};
 use cofill_report::statistics::bootstrap::Bootstrap;
 use cofill_report::statistics::versus::Pairing;
 use cofill_report::written;
@@ -36,11 +37,17 @@ pub(crate) struct Args {
     /// models have different ones: `paths:200,paths:5/adas`. May be given more than once; also says who is best within a budget.
     #[arg(long, value_name = "A/B")]
     versus: Vec<Pairing>,
-    /// Write report.md, report.html, report.tex, report.json, points.csv, gains.csv and figures/ to a folder.
+    /// Write report.md, report.html, report.tex, report.json, points.csv, gains.csv and figures/ (SVG, PNG, PDF) to a folder.
     ///
     /// With --force, figures that an earlier report wrote there and this one has not are removed; files of others stay.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Figures with one panel alone: a task, or several names with slashes between them, such as `tiny-llada/chain/Top-k` (model, task, sampler).
+    #[arg(long, value_name = "NAME", requires = "out")]
+    panel: Option<String>,
+    /// Figures for a paper: one column (3.3 inches) or the whole page (6.9 inches), with letters of 6 to 7 points and no title.
+    #[arg(long, value_name = "column|page", requires = "out")]
+    width: Option<Width>,
     #[command(flatten)]
     force: ForceArgs,
     /// Resamples of every interval.
@@ -71,7 +78,11 @@ pub(crate) fn run(args: &Args) -> Done {
     }
     report.warnings.iter().for_each(|warning| warning_line(warning));
     if let Some(folder) = &args.out {
-        let files = report.clone().from_where(provenance(args)?).files().map_err(|error| Fail::Run(error.into()))?;
+        let figures = FigureOptions { width: args.width.unwrap_or_default(), panel: args.panel.clone() };
+        let files = report.clone().from_where(provenance(args)?).files_with(&figures).map_err(|error| match error {
+            report::Error::Panel(error) => Fail::request(format!("--panel: {error}")),
+            error => Fail::Run(error.into()),
+        })?;
         let files = files.iter().map(|File { name, bytes }| (name.as_str(), bytes.as_slice()));
         written::replace_all(folder, files, args.force.existing()).map_err(refused("--out"))?;
     }

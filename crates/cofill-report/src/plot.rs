@@ -1,38 +1,43 @@
-//! Figures: plain data in, one drawing out, as SVG and as PNG.
+//! Figures: plain data in, one drawing out, as SVG, PNG and PDF.
 //!
 //! A figure is rows of panels; a panel has two axes and marks. Nothing here knows what is plotted, so a test can look at the data of a
-//! figure, and the drawing is the same for everybody. plotters draws lines and letters; ticks and layout are ours ([`axis`], `panel`).
-//! Letters come from a font inside the program, because a fresh machine has none.
+//! figure, and the drawing is the same for everybody. `layout` says where panels and legends are, `panel` what is between two axes, `svg`
+//! writes it down; `render` makes the other two formats from the SVG. Letters are shaped and kerned in a font inside the program, because
+//! a fresh machine has none.
 //!
-//! Figures must be readable in black and white: a [`Look`] differs from every other by shape or dashes, never by colour alone.
+//! Figures must be readable in black and white: a [`Look`] differs from every other by shape, filling or dashes, never by colour alone.
 
 pub mod axis;
+mod density;
+mod layout;
+pub mod look;
 mod panel;
+mod render;
+mod svg;
+mod text;
 
 pub use axis::{Axis, Scale};
+pub use look::{Colour, LOOKS, Look, Shape, Stroke};
 
-use plotters::coord::Shift;
-use plotters::prelude::*;
-use plotters::style::register_font;
-use std::sync::OnceLock;
+use std::str::FromStr;
 
 /// Rows of panels under a title.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
-    /// The line above all rows.
+    /// The line above all rows. Left out on paper, where a caption says it.
     pub title: String,
     /// From top to bottom.
     pub rows: Vec<Row>,
-    /// Width and height of a panel with its labels, in pixels.
+    /// Width and height of a panel, in CSS pixels: the largest width that it has on a screen, and the shape that it keeps.
     pub panel: (u32, u32),
 }
 
-/// Panels beside each other, with one legend for all.
+/// Panels beside each other, with one legend for all. What does not fit beside each other continues below.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     /// The words before the legend.
     pub title: String,
-    /// From left to right.
+    /// From left to right. A panel whose vertical axis is that of its neighbour to the left does not repeat its numbers.
     pub panels: Vec<Panel>,
 }
 
@@ -63,27 +68,62 @@ pub enum Mark {
         /// Whether they are joined.
         joined: bool,
     },
-    /// A box from the first to the third quartile with its median, whiskers to the furthest value within 1.5 boxes, all others as points.
+    /// A box from the first to the third quartile with its median, whiskers to the furthest value within 1.5 boxes, all others as points,
+    /// the mean as a small diamond. All of it as the axis has it: on a logarithmic one, of logarithms. Of fewer than five values every one is a point.
     Box {
         /// In the legend; nothing when empty.
         label: String,
-        /// The colour of the box, and the shape of single points.
+        /// The colour of the box.
         look: Look,
         /// Where on the x axis.
         at: f64,
         /// All values, in any order.
         values: Vec<f64>,
     },
+    /// Many points, as cells that are the darker the more points they hold. What lies beyond an end of an axis is drawn at the end.
+    Density {
+        /// Before the shades in the legend: what is counted.
+        label: String,
+        /// All points, by x and y.
+        points: Vec<(f64, f64)>,
+    },
     /// A thin line from bottom to top.
     Upright {
         /// Where on the x axis.
         at: f64,
+    },
+    /// A thin line from bottom to top that is explained once above all rows.
+    Guide {
+        /// Where on the x axis.
+        at: f64,
+        /// What it is.
+        label: String,
     },
     /// A thin line from left to right.
     Level {
         /// Where on the y axis.
         at: f64,
     },
+    /// Words in a corner of the panel.
+    Note {
+        /// In lines.
+        text: String,
+        /// Where they stand.
+        corner: Corner,
+    },
+}
+
+/// A corner of a panel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Corner {
+    /// Above, to the left.
+    TopLeft,
+    /// Above, to the right.
+    TopRight,
+    /// Below, to the left.
+    BottomLeft,
+    /// Below, to the right.
+    BottomRight,
 }
 
 /// A raw point, with its error.
@@ -97,66 +137,40 @@ pub struct Dot {
     pub error: Option<f64>,
 }
 
-/// How a series looks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Look {
-    /// The outline of its points.
-    pub shape: Shape,
-    /// Points filled, or only outlined.
-    pub filled: bool,
-    /// The pattern of its line.
-    pub stroke: Stroke,
-    /// The amounts of red, green and blue.
-    pub colour: (u8, u8, u8),
+/// How wide a figure is, and how large its letters are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Width {
+    /// For pages and notebooks: up to 1100 pixels.
+    #[default]
+    Screen,
+    /// For one column of a paper with two: 3.3 inches, letters of 6 to 7 points.
+    Column,
+    /// For the whole width of a paper: 6.9 inches, letters of 6 to 7 points.
+    Page,
 }
 
-/// The outline of a point.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shape {
-    /// A ring or a disc.
-    Circle,
-    /// A square that stands on a side.
-    Square,
-    /// A square that stands on a corner.
-    Diamond,
-    /// A triangle that points upwards.
-    Triangle,
-    /// A triangle that points downwards.
-    Wedge,
-    /// Two strokes that cross.
-    Cross,
+impl FromStr for Width {
+    type Err = String;
+
+    fn from_str(given: &str) -> Result<Width, String> {
+        match given {
+            "screen" => Ok(Width::Screen),
+            "column" => Ok(Width::Column),
+            "page" => Ok(Width::Page),
+            _ => Err("expected column (3.3 inches) or page (6.9 inches)".into()),
+        }
+    }
 }
 
-/// The pattern of a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stroke {
-    /// One stroke without gaps.
-    Solid,
-    /// Long strokes with gaps.
-    Dashed,
-    /// Short strokes with gaps.
-    Dotted,
-}
-
-/// Looks that differ without colour, and whose colours differ for the colour-blind too (Okabe and Ito). Distinct series take them in order.
-pub const LOOKS: [Look; 8] = [
-    Look { shape: Shape::Circle, filled: false, stroke: Stroke::Dashed, colour: (90, 90, 90) },
-    Look { shape: Shape::Square, filled: true, stroke: Stroke::Solid, colour: (0, 90, 160) },
-    Look { shape: Shape::Triangle, filled: true, stroke: Stroke::Solid, colour: (190, 75, 0) },
-    Look { shape: Shape::Diamond, filled: true, stroke: Stroke::Solid, colour: (0, 125, 90) },
-    Look { shape: Shape::Cross, filled: false, stroke: Stroke::Dotted, colour: (0, 0, 0) },
-    Look { shape: Shape::Wedge, filled: false, stroke: Stroke::Dashed, colour: (150, 60, 120) },
-    Look { shape: Shape::Diamond, filled: false, stroke: Stroke::Dotted, colour: (40, 130, 190) },
-    Look { shape: Shape::Square, filled: false, stroke: Stroke::Dotted, colour: (140, 110, 0) },
-];
-
-/// A drawn figure in both formats.
+/// A drawn figure in all its formats.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Drawn {
-    /// As scalable graphics, for papers and pages.
+    /// As scalable graphics, for pages.
     pub svg: String,
-    /// As pixels, for everything else.
+    /// As pixels: two for each of CSS, or 300 an inch on paper.
     pub png: Vec<u8>,
+    /// As a page of its own size, for papers.
+    pub pdf: Vec<u8>,
 }
 
 /// What a drawing can fail at.
@@ -168,84 +182,57 @@ pub struct Error {
 }
 
 impl Figure {
-    /// Draws it. The same figure gives the same bytes.
+    /// Draws it for a screen. The same figure gives the same bytes.
     pub fn draw(&self) -> Result<Drawn, Error> {
+        self.draw_at(Width::Screen)
+    }
+
+    /// Draws it at a width. The same figure gives the same bytes.
+    pub fn draw_at(&self, width: Width) -> Result<Drawn, Error> {
         let failed = |problem: String| Error { title: self.title.clone(), problem };
-        if !font() {
-            return Err(failed("the font in the program cannot be read".into()));
-        }
-        let (width, height) = self.size();
-        let mut svg = String::new();
-        self.paint(&SVGBackend::with_string(&mut svg, (width, height)).into_drawing_area())
-            .map_err(|error| failed(error.to_string()))?;
-        let mut pixels = vec![255; width as usize * height as usize * 3]; // [height, width, rgb]
-        self.paint(&BitMapBackend::with_buffer(&mut pixels, (width, height)).into_drawing_area())
-            .map_err(|error| failed(error.to_string()))?;
-        let png = encode(&pixels, width, height).map_err(|error| failed(error.to_string()))?;
-        Ok(Drawn { svg, png })
+        let svg = self.svg(width);
+        let tree = render::tree(&svg).map_err(failed)?;
+        let density = if width == Width::Screen { 2.0 } else { 300.0 / render::INCH };
+        let png = render::png(&tree, density).map_err(failed)?;
+        let pdf = render::pdf(&tree).map_err(failed)?;
+        Ok(Drawn { svg, png, pdf })
     }
 
-    /// Width and height in pixels.
+    /// As SVG alone, which takes the least time.
+    pub fn svg(&self, width: Width) -> String {
+        layout::Layout::new(self, width).draw()
+    }
+
+    /// Width and height on a screen, in CSS pixels.
     pub fn size(&self) -> (u32, u32) {
-        let heights: u32 = self.rows.iter().map(|row| self.legend(row) + self.panel.1).sum();
-        (self.room() + 2 * MARGIN, TITLE + heights + MARGIN)
+        let (width, height) = layout::Layout::new(self, Width::Screen).size();
+        (width.ceil() as u32, height.ceil() as u32)
     }
 
-    /// Width between the margins: of the panels, or of a title that is wider.
-    fn room(&self) -> u32 {
-        // Letters have no width before the font is there.
-        font();
-        let columns = self.rows.iter().map(|row| row.panels.len()).max().unwrap_or(0).max(1) as u32;
-        (columns * self.panel.0).max(panel::width(&self.title, 26).unsigned_abs())
+    /// The figure with only some of its panels; none if that leaves nothing.
+    pub fn only(&self, chosen: impl Fn(&Panel) -> bool) -> Option<Figure> {
+        let rows = self.rows.iter().filter_map(|row| {
+            let panels: Vec<Panel> = row.panels.iter().filter(|panel| chosen(panel)).cloned().collect();
+            (!panels.is_empty()).then(|| Row { title: row.title.clone(), panels })
+        });
+        let rows: Vec<Row> = rows.collect();
+        (!rows.is_empty()).then(|| Figure { title: self.title.clone(), rows, panel: self.panel })
     }
 
-    /// The height of a row's legend.
-    fn legend(&self, row: &Row) -> u32 {
-        LEGEND + panel::more_lines(row, self.room() as i32).unsigned_abs()
-    }
-
-    fn paint<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>) -> Painted<DB> {
-        area.fill(&WHITE)?;
-        panel::text(area, &self.title, (MARGIN as i32, 14), panel::Letters::Title)?;
-        let mut top = TITLE as i32;
-        for row in &self.rows {
-            panel::legend(area, row, (MARGIN as i32, top), self.room() as i32)?;
-            top += self.legend(row) as i32;
-            for (j, panel) in row.panels.iter().enumerate() {
-                let left = (MARGIN + j as u32 * self.panel.0) as i32;
-                panel.paint(area, (left, top), self.panel)?;
-            }
-            top += self.panel.1 as i32;
-        }
-        area.present()
+    /// How many values it shows: of fewer than [`ENOUGH`], words say more.
+    pub fn values(&self) -> usize {
+        let shown = |mark: &Mark| match mark {
+            Mark::Dots { dots, .. } => dots.len(),
+            Mark::Box { values, .. } => values.len(),
+            Mark::Density { points, .. } => points.len(),
+            Mark::Upright { .. } | Mark::Guide { .. } | Mark::Level { .. } | Mark::Note { .. } => 0,
+        };
+        self.rows.iter().flat_map(|row| &row.panels).flat_map(|panel| &panel.marks).map(shown).sum()
     }
 }
 
-/// What painting ends with: nothing, or what the backend says.
-type Painted<DB> = Result<(), DrawingAreaErrorKind<<DB as DrawingBackend>::ErrorType>>;
-
-const MARGIN: u32 = 16;
-const TITLE: u32 = 56;
-const LEGEND: u32 = 44;
-
-/// The name of the font in SVG, where the reader's own is taken, and of ours in PNG.
-const FONT: &str = "sans-serif";
-
-/// Registers the font in the program, once.
-fn font() -> bool {
-    static REGISTERED: OnceLock<bool> = OnceLock::new();
-    let bytes = include_bytes!("plot/DejaVuSans-subset.ttf");
-    *REGISTERED.get_or_init(|| register_font(FONT, FontStyle::Normal, bytes).is_ok())
-}
-
-fn encode(pixels: &[u8], width: u32, height: u32) -> Result<Vec<u8>, png::EncodingError> {
-    let mut bytes = Vec::new();
-    let mut encoder = png::Encoder::new(&mut bytes, width, height);
-    encoder.set_color(png::ColorType::Rgb);
-    encoder.set_depth(png::BitDepth::Eight);
-    encoder.write_header()?.write_image_data(pixels)?;
-    Ok(bytes)
-}
+/// The fewest values that are worth a figure.
+pub const ENOUGH: usize = 3;
 
 #[cfg(test)]
 mod tests;

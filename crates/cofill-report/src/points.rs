@@ -171,6 +171,11 @@ impl Points {
         rules
     }
 
+    /// The rule of some point that equals this one, for as long as the points live.
+    pub(crate) fn rule(&self, rule: &Rule) -> Option<&Rule> {
+        self.0.iter().map(|point| &point.sampler.rule).find(|other| *other == rule)
+    }
+
     /// Every variant but the base: the paper's, then the others by strength.
     pub fn variants(&self) -> Vec<Variant> {
         let mut variants = distinct(&self.0, |point| &point.sampler.variant);

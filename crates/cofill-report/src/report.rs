@@ -1,20 +1,21 @@
 //! A report: operating points compared, summed up, and printed in every form that a paper or a page needs.
 //!
 //! [`Report::new`] computes, with [`ablation`]; everything else below prints and computes nothing: `summary` says it in words, [`tables`] which
-//! tables there are (`versus_tables` those of [`Report::against`]), [`latex`] has the paper's layout, [`figures`] its figures, `captions` how
-//! they are read, [`provenance`] where all of it comes from. The JSON form is the report itself.
+//! tables there are (`versus_tables` those of [`Report::against`]), [`latex`] has the paper's layout, [`figures`] its figures and how they are
+//! read, [`looks`] how samplers look in them, `places` where they stand, [`provenance`] where all of it comes from. The JSON form is the report itself.
 
 pub mod ablation;
-mod captions;
 pub mod figures;
 pub mod latex;
+pub mod looks;
+mod places;
 pub mod provenance;
 mod summary;
 pub mod tables;
 mod versus_tables;
 
-use crate::document::{Document, DrawnFigure, html, markdown};
-use crate::plot;
+use crate::document::{Document, UnknownPanel, html, markdown};
+use crate::plot::{self, Width};
 use crate::points::table::comma_separated;
 use crate::points::{Key, OperatingPoint, Points, Rule, Variant, table};
 use crate::statistics::aup::aup;
@@ -138,6 +139,15 @@ pub struct OnFront {
     pub score: f64,
 }
 
+/// How the files of figures are made.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct FigureOptions {
+    /// For a screen or for a paper. The page of the report is for screens, whatever this says.
+    pub width: Width,
+    /// Only the panels of this name ([`Document::keep_panel`]).
+    pub panel: Option<String>,
+}
+
 /// A file of a report.
 #[derive(Debug, Clone, PartialEq)]
 pub struct File {
@@ -226,14 +236,23 @@ impl Report {
 
     /// Every form of it as a file: tables, numbers, figures, a page that needs nothing else.
     pub fn files(&self) -> Result<Vec<File>, Error> {
+        self.files_with(&FigureOptions::default())
+    }
+
+    /// The same, with figures as they are wanted.
+    pub fn files_with(&self, figures: &FigureOptions) -> Result<Vec<File>, Error> {
         let mut files = Vec::new();
         let mut add = |name: String, bytes: Vec<u8>| files.push(File { name, bytes });
-        let document = self.document();
-        let drawn = document.draw()?;
-        for DrawnFigure { name, drawn } in &drawn {
-            add(format!("figures/{name}.svg"), drawn.svg.clone().into());
-            add(format!("figures/{name}.png"), drawn.png.clone());
+        let mut document = self.document();
+        if let Some(panel) = &figures.panel {
+            document.keep_panel(panel)?;
         }
+        for figure in document.draw_at(figures.width)? {
+            for (ending, bytes) in figure.files() {
+                add(format!("figures/{}.{ending}", figure.name), bytes.to_vec());
+            }
+        }
+        let drawn = document.draw()?;
         let names: Vec<&str> = drawn.iter().map(|figure| figure.name.as_str()).collect();
         add("report.md".into(), markdown::with_figures(&document.blocks, &names).into());
         add("report.html".into(), html::page(&document.blocks, &drawn).into());
@@ -264,6 +283,9 @@ pub enum Error {
     /// A figure cannot be drawn.
     #[error(transparent)]
     Plot(#[from] plot::Error),
+    /// No panel has the name that was asked for.
+    #[error(transparent)]
+    Panel(#[from] UnknownPanel),
     /// A number that JSON cannot hold.
     #[error(transparent)]
     Json(#[from] serde_json::Error),

@@ -38,7 +38,13 @@ fn an_intervention_leaves_raw_lines_tables_and_figures() {
             );
         }
     }
-    for file in ["intervention.md", "intervention.tex", "intervention-scatter.svg", "intervention-scatter.png"] {
+    for file in [
+        "intervention.md",
+        "intervention.tex",
+        "intervention-scatter.svg",
+        "intervention-scatter.png",
+        "intervention-scatter.pdf",
+    ] {
         assert!(std::fs::metadata(folder.join(file)).unwrap().len() > 500, "{file}");
     }
     assert_eq!(std::fs::read_to_string(folder.join("intervention.md")).unwrap(), ran.stdout);

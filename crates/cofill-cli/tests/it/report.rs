@@ -115,6 +115,21 @@ fn the_seed_decides_the_interval() {
 }
 
 #[test]
+fn figures_are_made_for_a_paper() {
+    let out = scratch("report-paper");
+    std::fs::remove_dir_all(&out).ok();
+    let points = table("paper", ROWS);
+    let to = format!("report --points {points} --out {}", out.display());
+    run(&format!("{to} --width column --panel m/riddles")).is_fine();
+    let svg = std::fs::read_to_string(out.join("figures/tradeoff-m.svg")).unwrap();
+    assert!(svg.contains("width=\"316.8\""), "3.3 inches of 96 pixels: {svg}");
+    run(&format!("{to} --force --panel ridles")).is_refused(&["--panel", "`ridles`", "tradeoff-m has riddles"]);
+    run(&format!("{to} --force --width wide")).is_refused(&["--width", "column (3.3 inches) or page (6.9 inches)"]);
+    // Figures are files, so there is none without a folder.
+    run(&format!("report --points {points} --width page")).is_refused(&["--out"]);
+}
+
+#[test]
 fn a_folder_gets_every_form() {
     let out = scratch("report-out");
     std::fs::remove_dir_all(&out).ok();
@@ -128,8 +143,14 @@ fn a_folder_gets_every_form() {
     assert_eq!(text("gains.csv").lines().count(), 3);
     assert_eq!(serde_json::from_str::<Value>(&text("report.json")).unwrap()["cofill_report"], 2);
     assert!(text("figures/tradeoff-m.svg").contains("riddles"));
-    assert_eq!(&read("figures/gains.png")[..4], b"\x89PNG");
-    assert!(text("report.html").matches("<svg").count() == 2);
+    assert_eq!(&read("figures/tradeoff-m.png")[..4], b"\x89PNG");
+    assert_eq!(&read("figures/tradeoff-m.pdf")[..5], b"%PDF-");
+    // Two gains are no figure.
+    assert!(
+        !out.join("figures/gains.png").exists()
+            && text("report.md").contains("says less than the tables: gains (2 points)")
+    );
+    assert!(text("report.html").matches("<svg").count() == 1);
     // What was written can be read again, to the same report but for where it was read.
     let again = run(&format!("report --points {}/points.csv", out.display()));
     assert_eq!(again.is_fine().stdout, run(&format!("report --points {points}")).stdout);

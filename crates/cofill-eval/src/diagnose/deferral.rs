@@ -139,19 +139,17 @@ pub fn report(settings: &[Setting], bootstrap: &Bootstrap) -> Diagnosis {
         ),
         table("The same by task. Read as above.", &["task", "model"], &per_setting),
     ];
+    let mut notes = vec![note];
+    let figures = Diagnosis::worth_drawing(figure(settings, &models), &mut notes);
     Diagnosis {
         document: Document {
-            blocks: Diagnosis::blocks(words(&per_model), ("deferral-boxes", BOXES), tables, vec![note]),
+            blocks: Diagnosis::blocks(words(&per_model), &figures, tables, notes),
             latex: latex(&per_model),
-            figures: vec![figure(settings, &models)],
+            figures,
         },
         json: json!({ "models": &per_model, "settings": &per_setting, "bootstrap": bootstrap }),
     }
 }
-
-const BOXES: &str = "How much the first choice changed the others. K in nats, of the tokens that ADAS deferred and of those that it took instead, once the \
-                     common first choice was revealed. Boxes hold the middle half, with the median as a line. If ADAS defers the right ones, \
-                     the box of the deferred is the higher.";
 
 /// What came of it: of the last summary, which is over all.
 fn words(summaries: &[Summary]) -> Words {
@@ -224,33 +222,46 @@ fn latex(summaries: &[Summary]) -> Tables {
     Tables { preamble: Vec::new(), tables: vec![table] }
 }
 
-/// K of both, a panel for every model.
+/// K of both, a panel for every model, on one axis of powers of ten: most effects are tiny, and few are large.
 fn figure(settings: &[Setting], models: &[&str]) -> NamedFigure {
+    let found = |model: &str| -> Vec<Divergence> {
+        let of = settings.iter().filter(|setting| setting.model == model);
+        of.flat_map(|setting| setting.states.iter().filter_map(|state| state.divergence)).collect()
+    };
+    let all: Vec<f64> = models
+        .iter()
+        .flat_map(|model| found(model))
+        .flat_map(|d| [d.deferred.kl, d.replacement.kl])
+        .map(|kl| kl.max(FLOOR))
+        .collect();
+    let y = Axis::around("K, nats", Scale::Log10, all);
     let panel = |model: &&str| {
-        let found: Vec<Divergence> = settings
-            .iter()
-            .filter(|setting| setting.model == *model)
-            .flat_map(|setting| setting.states.iter().filter_map(|state| state.divergence))
-            .collect();
-        let values = |side: fn(&Divergence) -> Effect| found.iter().map(|d| side(d).kl).collect::<Vec<f64>>();
-        let (deferred, replacement) = (values(|d| d.deferred), values(|d| d.replacement));
-        let names = vec![(0.0, "deferred".into()), (1.0, "replacement".into())];
-        let y = Axis::around("K, nats", Scale::Linear, deferred.iter().chain(&replacement).copied()).from_zero();
+        let found = found(model);
+        let values =
+            |side: fn(&Divergence) -> Effect| found.iter().map(|d| side(d).kl.max(FLOOR)).collect::<Vec<f64>>();
         let mark = |i: usize, values| Mark::Box { label: String::new(), look: LOOKS[i], at: i as f64, values };
+        let marks = vec![mark(0, values(|d| d.deferred)), mark(1, values(|d| d.replacement))];
+        let names = vec![(0.0, "deferred".into()), (1.0, "replacement".into())];
         Panel {
-            title: (*model).into(),
+            title: format!("{model}, n = {}", found.len()),
             x: Axis { label: String::new(), scale: Scale::Named(names), range: (-0.6, 1.6) },
-            y,
-            marks: vec![mark(0, deferred), mark(1, replacement)],
+            y: y.clone(),
+            marks,
         }
     };
     let figure = Figure {
         title: "What revealing the first choice did".into(),
         rows: vec![Row { title: String::new(), panels: models.iter().map(panel).collect() }],
-        panel: (420, 460),
+        panel: (300, 300),
     };
-    NamedFigure { name: "deferral-boxes".into(), figure }
+    let caption = format!(
+        "How much revealing the first choice moved the token that ADAS deferred and the one it took instead, in the states where they differ.          Boxes, whiskers (within 1.5 boxes) and points are of logarithms; diamonds are means, which few large effects decide. What is below          {FLOOR:e} is drawn there. All panels have the same axis."
+    );
+    NamedFigure { name: "deferral-boxes".into(), caption, figure }
 }
+
+/// Effects below this are nothing but rounding, and a logarithm has no zero.
+const FLOOR: f64 = 1e-12;
 
 #[cfg(test)]
 mod tests {
@@ -328,7 +339,12 @@ mod tests {
         let latex = report.document.latex.to_string();
         assert!(latex.contains("a & 1.500 / .500 & +.050 / +.000 & 50.0\\% / 50.0\\% \\\\"), "{latex}");
         assert!(latex.contains("\\textbf{Overall} & \\textbf{3.000 / 1.000}"), "{latex}");
-        assert!(report.document.figures[0].figure.draw().is_ok());
+        // Three states of two values each, on one axis that has room for all.
+        let figure = &report.document.figures[0].figure;
+        assert_eq!(figure.values(), 6);
+        let panels = &figure.rows[0].panels;
+        assert!(panels.len() == 2 && panels[0].y == panels[1].y && panels[0].y.scale == Scale::Log10);
+        assert!(panels[0].y.range.0 < 0.5 && panels[0].y.range.1 > 6.0);
     }
 
     #[test]
@@ -336,6 +352,9 @@ mod tests {
         let setting = Setting { task: "t".into(), model: "m".into(), states: vec![state(0, None)] };
         let report = report(&[setting], &Bootstrap { resamples: 10, seed: 0 });
         assert!(report.markdown().contains("| m       |      0 |         1 |   — |"), "{}", report.markdown());
-        assert!(report.document.figures[0].figure.draw().is_ok());
+        assert!(report.document.figures.is_empty());
+        assert!(
+            report.markdown().contains("No figure: it would show 0 values, and fewer than 3 say less than the tables.")
+        );
     }
 }

@@ -3,10 +3,10 @@
 //! A diagnostic makes a [`Diagnosis`]; a [`Folder`] keeps it. Raw lines are written as they are measured, so an
 //! interrupted run keeps what it had; tables and figures can be made from them at any time.
 
-use cofill_report::document::{Block, Document, DrawnFigure, Table, first_sentence, html, markdown};
+use cofill_report::document::{Block, Document, NamedFigure, Table, count, first_sentence, html, markdown};
 use cofill_report::jsonl::JsonLines;
 use cofill_report::output::{self, Existing};
-use cofill_report::plot;
+use cofill_report::plot::{self, ENOUGH, Width};
 use cofill_report::report::provenance::utc;
 use cofill_report::statistics::bootstrap::Estimate;
 use serde::Serialize;
@@ -36,12 +36,12 @@ pub struct Diagnosis {
 impl Diagnosis {
     /// What is asked and what came of it, in words; the figure; then tables, of which the first is in sight and the others fold; then notes: what a
     /// reader must know, such as who was left out, and why.
-    pub(super) fn blocks(words: Words, figure: (&str, &str), tables: Vec<Table>, notes: Vec<String>) -> Vec<Block> {
+    pub(super) fn blocks(words: Words, figures: &[NamedFigure], tables: Vec<Table>, notes: Vec<String>) -> Vec<Block> {
         let Words { title, about, findings } = words;
         let mut blocks = vec![Block::Heading(title), Block::Text(about), Block::List(findings)];
         let mut tables = tables.into_iter();
         blocks.extend(tables.next().map(Block::Table));
-        blocks.push(Block::Figure { name: figure.0.into(), caption: figure.1.into() });
+        blocks.extend(figures.iter().map(NamedFigure::block));
         for table in tables {
             let caption = table.caption.as_deref().unwrap_or("More numbers");
             let (title, _) = first_sentence(caption);
@@ -49,6 +49,19 @@ impl Diagnosis {
         }
         blocks.extend(notes.into_iter().map(Block::Text));
         blocks
+    }
+
+    /// The figure, if it has enough to show; otherwise a note that says so.
+    pub(super) fn worth_drawing(figure: NamedFigure, notes: &mut Vec<String>) -> Vec<NamedFigure> {
+        let values = figure.figure.values();
+        if values >= ENOUGH {
+            return vec![figure];
+        }
+        notes.push(format!(
+            "No figure: it would show {}, and fewer than {ENOUGH} say less than the tables.",
+            count(values, "value")
+        ));
+        Vec::new()
     }
 
     /// Its words, tables and figure as one page that needs nothing else.
@@ -147,7 +160,7 @@ impl Folder {
     ) -> Result<Folder, Error> {
         std::fs::create_dir_all(path).map_err(|source| output::Error::Io { path: path.into(), source })?;
         let figures = FIGURES.iter().filter(|(diagnostic, _)| *diagnostic == name);
-        let figures = figures.flat_map(|(_, figure)| ["svg", "png"].map(|ending| format!("{figure}.{ending}")));
+        let figures = figures.flat_map(|(_, figure)| ["svg", "png", "pdf"].map(|ending| format!("{figure}.{ending}")));
         for file in ["jsonl", "md", "html", "tex"].map(|ending| format!("{name}.{ending}")).into_iter().chain(figures) {
             output::check(&path.join(file), existing)?;
         }
@@ -161,8 +174,8 @@ impl Folder {
         Ok(self.raw.append(line)?)
     }
 
-    /// Writes tables and figures beside the raw file. Gives the files' names.
-    pub fn finish(self, diagnosis: &Diagnosis) -> Result<Vec<PathBuf>, Error> {
+    /// Writes a page, tables and figures, at a width, beside the raw file. Gives the files' names.
+    pub fn finish(self, diagnosis: &Diagnosis, width: Width) -> Result<Vec<PathBuf>, Error> {
         let mut blocks = diagnosis.document.blocks.clone();
         blocks.extend([Block::Heading("Where this comes from".into()), Block::Facts(self.facts)]);
         let drawn = diagnosis.document.draw()?;
@@ -171,9 +184,9 @@ impl Folder {
             (format!("{}.html", self.name), html::page(&blocks, &drawn).into_bytes()),
             (format!("{}.tex", self.name), diagnosis.document.latex.to_string().into_bytes()),
         ];
-        for DrawnFigure { name, drawn } in drawn {
-            files.push((format!("{name}.svg"), drawn.svg.into_bytes()));
-            files.push((format!("{name}.png"), drawn.png));
+        for figure in diagnosis.document.draw_at(width)? {
+            let named = |(ending, bytes): (&str, &[u8])| (format!("{}.{ending}", figure.name), bytes.to_vec());
+            files.extend(figure.files().map(named));
         }
         let files = files.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice()));
         let mut written = vec![self.path.join(format!("{}.jsonl", self.name))];

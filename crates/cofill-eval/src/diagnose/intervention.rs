@@ -14,7 +14,7 @@ use super::state::{Effect, State};
 use super::{Setting, mean, normal};
 use cofill_report::document::latex::{Float, Line, Tables, escaped};
 use cofill_report::document::{Document, NamedFigure, Table, count};
-use cofill_report::plot::{Axis, Dot, Figure, LOOKS, Look, Mark, Panel, Row, Scale};
+use cofill_report::plot::{Axis, Corner, Figure, Mark, Panel, Row, Scale};
 use cofill_report::statistics::bootstrap::{Bootstrap, Estimate};
 use cofill_report::statistics::spearman::spearman;
 use serde::Serialize;
@@ -135,13 +135,10 @@ pub fn report(settings: &[Setting], bootstrap: &Bootstrap) -> Diagnosis {
     )];
     notes.extend(flips::note(&foretold));
     notes.extend(by_head.iter().filter_map(heads::ByHead::best_line));
-    let blocks = Diagnosis::blocks(words(&summaries), ("intervention-scatter", SCATTER), tables, notes);
-    Diagnosis { document: Document { blocks, latex: latex(&summaries), figures: vec![figure(settings)] }, json }
+    let figures = Diagnosis::worth_drawing(figure(settings, &summaries), &mut notes);
+    let blocks = Diagnosis::blocks(words(&summaries), &figures, tables, notes);
+    Diagnosis { document: Document { blocks, latex: latex(&summaries), figures }, json }
 }
-
-const SCATTER: &str = "Attention before the reveal, and change after it. Every point is a pair: to the right, position j attends more to the unsure position \
-                       i (u = A (1 - c)); further up, revealing i changed j more (K, nats). Both axes are powers of ten. If attention tells \
-                       who depends on whom, points rise to the right.";
 
 /// What came of it: where attention tells, where the score tells more than confidence, and where that is sure.
 fn words(summaries: &[Summary]) -> Words {
@@ -292,44 +289,42 @@ const INTERVALS: &str = r"Statewise intervention results with uncertainty interv
 const INTERVALS_HEAD: [&str; 4] =
     ["Task", "Model", r"\(\bar\rho_s(A_{ji},K_j)\) [95\% interval]", r"Gain [95\% interval]"];
 
-/// u against K, a panel for every setting; a row for every task.
-fn figure(settings: &[Setting]) -> NamedFigure {
-    let rows = settings.chunk_by(|a, b| a.task == b.task).map(|task| {
-        let panels = task.iter().map(scatter).collect();
-        Row { title: task.first().map(|setting| setting.task.clone()).unwrap_or_default(), panels }
+/// u against K, a panel for every setting; a row for every task. All panels have the same axes.
+fn figure(settings: &[Setting], summaries: &[Summary]) -> NamedFigure {
+    let pairs = || settings.iter().flat_map(|setting| &setting.states).flat_map(|state| &state.pairs);
+    let axis = |label: &str, value: fn(&Effect) -> f64| {
+        Axis::around(label, Scale::Log10, pairs().map(|pair| value(pair).max(FLOOR)))
+    };
+    let axes = (axis("u = A (1 − c)", |pair| pair.gated), axis("K, nats", |pair| pair.kl));
+    let all: Vec<(&Setting, &Summary)> = settings.iter().zip(summaries).collect();
+    let rows = all.chunk_by(|a, b| a.0.task == b.0.task).map(|task| {
+        let panels = task.iter().map(|(setting, summary)| scatter(setting, summary, &axes)).collect();
+        Row { title: String::new(), panels }
     });
     let figure = Figure {
         title: "Uncertainty-gated attention u and intervention KL".into(),
         rows: rows.collect(),
-        panel: (520, 420),
+        panel: (400, 300),
     };
-    NamedFigure { name: "intervention-scatter".into(), figure }
+    let caption = format!(
+        "Every pair of a revealed and another masked position: how much the other attends to it, times its uncertainty, and how far revealing it          moved the other's distribution. The darker a cell, the more pairs are in it; ρ is Spearman's, over all pairs of a panel. What is          below {FLOOR:e} is drawn there. All panels have the same axes."
+    );
+    NamedFigure { name: "intervention-scatter".into(), caption, figure }
 }
 
-/// Both axes are powers of ten; what is below [`FLOOR`] is drawn on it.
-fn scatter(setting: &Setting) -> Panel {
-    let place = |value: f64| value.max(FLOOR).log10();
-    let of = |state: &State| {
-        let dot = |pair: &Effect| Dot { x: place(pair.gated), y: place(pair.kl), error: None };
-        state.pairs.iter().map(dot).collect::<Vec<_>>()
-    };
-    let dots: Vec<Dot> = setting.states.iter().flat_map(of).collect();
-    let axis = |label: &str, value: fn(&Dot) -> f64| {
-        let mut axis = Axis::around(label, Scale::Linear, dots.iter().map(value));
-        let (low, high) = (axis.range.0.floor() as i32, axis.range.1.ceil() as i32);
-        // Every second or third power when there are many.
-        let stride = ((high - low) as usize / 6).max(1);
-        let ticks = (low..=high).step_by(stride).map(|power| (f64::from(power), format!("1e{power}")));
-        axis.scale = Scale::Named(ticks.collect());
-        axis.range = (f64::from(low), f64::from(high.max(low + 1)));
-        axis
-    };
-    let (x, y) = (axis("u = A (1 - c)", |dot| dot.x), axis("K, nats", |dot| dot.y));
-    let look = Look { filled: false, ..LOOKS[1] };
-    let marks = vec![Mark::Dots { label: String::new(), look, dots, joined: false }];
-    Panel { title: setting.model.clone(), x, y, marks }
+/// What is below [`FLOOR`] is drawn on it.
+fn scatter(setting: &Setting, summary: &Summary, (x, y): &(Axis, Axis)) -> Panel {
+    let pairs = setting.states.iter().flat_map(|state| &state.pairs);
+    let points: Vec<(f64, f64)> = pairs.map(|pair| (pair.gated.max(FLOOR), pair.kl.max(FLOOR))).collect();
+    let text = format!("ρ(u, K) = {}\nn = {}", three(summary.gated), points.len());
+    let marks = vec![
+        Mark::Density { label: "pairs in a cell:".into(), points },
+        Mark::Note { text, corner: Corner::BottomRight },
+    ];
+    Panel { title: format!("{}, {}", setting.task, setting.model), x: x.clone(), y: y.clone(), marks }
 }
 
+/// Effects below this are nothing but rounding, and a logarithm has no zero.
 const FLOOR: f64 = 1e-12;
 
 #[cfg(test)]
@@ -454,6 +449,25 @@ mod tests {
         let latex = report.document.latex.to_string();
         assert!(latex.contains("a\\_b & m & 1.000 & 1.000 & 1.000 & -1.000 & -1.000 & +.000 \\\\"), "{latex}");
         assert_eq!(report.json["settings"][0]["excluded"], 1);
-        assert!(report.document.figures[0].figure.draw().unwrap().svg.contains("K, nats"));
+        // Two pairs are no figure.
+        assert!(report.document.figures.is_empty() && report.markdown().contains("it would show 2 values"));
+    }
+
+    #[test]
+    fn the_figure_counts_pairs_and_says_their_correlation() {
+        // u = A / 2 and K in the same order: ρ = 1, and a K of zero is at the floor.
+        let pairs = |shift: f64| vec![effect(0.1, 0.0, 0.9), effect(0.2, 2.0, 0.8), effect(0.3, 3.0 + shift, 0.7)];
+        let setting = |model: &str, shift| Setting {
+            task: "t".into(),
+            model: model.into(),
+            states: vec![state(0, pairs(shift))],
+        };
+        let report = report(&[setting("a", 0.0), setting("b", 500.0)], &Bootstrap { resamples: 10, seed: 3 });
+        let figure = &report.document.figures[0].figure;
+        let panels = &figure.rows[0].panels;
+        assert_eq!((panels[0].x == panels[1].x, panels[0].y == panels[1].y, figure.values()), (true, true, 6));
+        assert!(panels[0].y.range.0 < 1e-12 && panels[0].y.range.1 > 503.0);
+        let svg = figure.draw().unwrap().svg;
+        assert!(svg.contains("ρ(u, K) = 1.000") && svg.contains("n = 3") && svg.contains("K, nats"), "{svg}");
     }
 }

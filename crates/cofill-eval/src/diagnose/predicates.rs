@@ -262,12 +262,10 @@ pub fn report(all: &[Measured], options: &PredicateOptions, bootstrap: &Bootstra
     if !by_head.is_empty() {
         json["heads"] = json!(by_head);
     }
-    let blocks = Diagnosis::blocks(words(&summaries), ("predicates-boxes", BOXES), tables, notes);
-    Diagnosis { document: Document { blocks, latex: latex(&summaries), figures: vec![figure(all)] }, json }
+    let figures = Diagnosis::worth_drawing(figure(all), &mut notes);
+    let blocks = Diagnosis::blocks(words(&summaries), &figures, tables, notes);
+    Diagnosis { document: Document { blocks, latex: latex(&summaries), figures }, json }
 }
-
-const BOXES: &str = "Attention between masked integers. Pairs of the same predicate depend on each other, others do not. Boxes hold the middle half, with the \
-                     median as a line. If attention tells who depends on whom, the box of the dependent is the higher.";
 
 /// What came of it, a sentence for each model.
 fn words(summaries: &[Summary]) -> Words {
@@ -380,31 +378,39 @@ heads.
 const ACCURACY: &str =
     "Accuracy of two masked literals predicted in one forward pass, under constraint-satisfaction scoring.";
 
-/// The paper's box plot, a panel for every model.
+/// The paper's box plot, a panel for every model, on one axis of powers of ten: a few pairs attend a hundred times as much as most.
 fn figure(all: &[Measured]) -> NamedFigure {
+    let attention = all.iter().flat_map(|measured| &measured.between).map(|pair| pair.attention.max(FLOOR));
+    let y = Axis::around("attention", Scale::Log10, attention);
     let panel = |measured: &Measured| {
         let values = |dependent: bool| {
             let of = measured.between.iter().filter(|pair| pair.dependent == dependent);
-            of.map(|pair| pair.attention).collect::<Vec<f64>>()
+            of.map(|pair| pair.attention.max(FLOOR)).collect::<Vec<f64>>()
         };
         let (dependent, independent) = (values(true), values(false));
-        let names = vec![(0.0, "non-dependent".into()), (1.0, "dependent".into())];
-        let y = Axis::around("attention", Scale::Linear, dependent.iter().chain(&independent).copied()).from_zero();
+        let name = |name: &str, values: &[f64]| format!("{name}\nn = {}", values.len());
+        let names = vec![(0.0, name("non-dependent", &independent)), (1.0, name("dependent", &dependent))];
         let mark = |i: usize, values| Mark::Box { label: String::new(), look: LOOKS[i], at: i as f64, values };
         Panel {
             title: measured.model.clone(),
             x: Axis { label: String::new(), scale: Scale::Named(names), range: (-0.6, 1.6) },
-            y,
+            y: y.clone(),
             marks: vec![mark(0, independent), mark(1, dependent)],
         }
     };
     let figure = Figure {
         title: "Attention between masked integers".into(),
         rows: vec![Row { title: String::new(), panels: all.iter().map(panel).collect() }],
-        panel: (420, 460),
+        panel: (300, 300),
     };
-    NamedFigure { name: "predicates-boxes".into(), figure }
+    let caption = format!(
+        "Attention between two masked integers, mean of both directions, for pairs of different predicates and of one. Boxes, whiskers (within 1.5          boxes) and points are of logarithms; diamonds are means. n: pairs. What is below {FLOOR:e} is drawn there. All panels have the same axis."
+    );
+    NamedFigure { name: "predicates-boxes".into(), caption, figure }
 }
+
+/// Attention below this is nothing but rounding, and a logarithm has no zero.
+const FLOOR: f64 = 1e-12;
 
 #[cfg(test)]
 mod tests {

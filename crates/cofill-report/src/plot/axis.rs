@@ -18,7 +18,9 @@ pub enum Scale {
     Linear,
     /// Equal ratios are; ticks at powers of two, or linear ones when there are fewer than two.
     Log2,
-    /// Linear, with ticks at these values and these names at them.
+    /// Equal ratios are; ticks at powers of ten, every second or third of many.
+    Log10,
+    /// Linear, with ticks at these values and these names at them; a name may have several lines.
     Named(Vec<(f64, String)>),
 }
 
@@ -28,13 +30,15 @@ const TICKS: f64 = 6.0;
 impl Axis {
     /// An axis for `values`, with a little room at both ends. Values that cannot be placed are passed over; without any, 0 to 1.
     pub fn around(label: &str, scale: Scale, values: impl IntoIterator<Item = f64>) -> Axis {
-        let placed = |value: &f64| value.is_finite() && (scale != Scale::Log2 || *value > 0.0);
+        let logarithmic = scale.is_logarithmic();
+        let placed = |value: &f64| value.is_finite() && (!logarithmic || *value > 0.0);
         let ends = values.into_iter().filter(placed).fold(None, |ends: Option<(f64, f64)>, value| {
             Some(ends.map_or((value, value), |(low, high)| (low.min(value), high.max(value))))
         });
-        let (low, high) = ends.unwrap_or(if scale == Scale::Log2 { (1.0, 2.0) } else { (0.0, 1.0) });
+        let (low, high) = ends.unwrap_or(if logarithmic { (1.0, 2.0) } else { (0.0, 1.0) });
         let range = match scale {
             Scale::Log2 => (low / 1.15, high * 1.15),
+            Scale::Log10 => (low / 2.0, high * 2.0),
             _ => {
                 let room = if high > low { 0.05 * (high - low) } else { 0.5 };
                 (low - room, high + room)
@@ -54,10 +58,15 @@ impl Axis {
     /// Where a value falls: 0 at the low end, 1 at the high end.
     pub fn place(&self, value: f64) -> f64 {
         let (low, high) = self.range;
-        match self.scale {
-            Scale::Log2 => (value / low).log2() / (high / low).log2(),
-            _ => (value - low) / (high - low),
+        match self.scale.is_logarithmic() {
+            true => (value / low).log2() / (high / low).log2(),
+            false => (value - low) / (high - low),
         }
+    }
+
+    /// Whether every value has the same place on both.
+    pub fn places_as(&self, other: &Axis) -> bool {
+        self.scale == other.scale && self.range == other.range
     }
 
     /// Values with a name.
@@ -73,9 +82,42 @@ impl Axis {
                     _ => powers.into_iter().map(|power| (power, name(power))).collect(),
                 }
             }
+            Scale::Log10 => {
+                let powers = low.log10().ceil() as i32..=high.log10().floor() as i32;
+                let stride = (powers.clone().count().saturating_sub(1) / DECADES + 1).max(1);
+                let round: Vec<i32> = powers.filter(|power| power.rem_euclid(stride as i32) == 0).collect();
+                match round.len() {
+                    0 | 1 => linear(low, high),
+                    _ => round.into_iter().map(|power| (10f64.powi(power), power_of_ten(power))).collect(),
+                }
+            }
             Scale::Linear => linear(low, high),
         }
     }
+}
+
+impl Scale {
+    fn is_logarithmic(&self) -> bool {
+        matches!(self, Scale::Log2 | Scale::Log10)
+    }
+}
+
+/// The most intervals of an axis of powers of ten.
+const DECADES: usize = 7;
+
+/// `0.01`, `1`, `100`, and further away `10⁻⁸`.
+fn power_of_ten(power: i32) -> String {
+    if (-2..=2).contains(&power) {
+        return name(10f64.powi(power));
+    }
+    let raised = |c: char| match c {
+        '-' => '⁻',
+        '1' => '¹',
+        '2' => '²',
+        '3' => '³',
+        digit => digit.to_digit(10).and_then(|digit| char::from_u32('⁰' as u32 + digit)).unwrap_or(digit),
+    };
+    format!("10{}", power.to_string().chars().map(raised).collect::<String>())
 }
 
 fn linear(low: f64, high: f64) -> Vec<(f64, String)> {
@@ -121,6 +163,19 @@ mod tests {
     }
 
     #[test]
+    fn powers_of_ten_are_named_shortly() {
+        let axis = |range| Axis { label: String::new(), scale: Scale::Log10, range };
+        assert_eq!(names(&axis((0.005, 200.0))), ["0.01", "0.1", "1", "10", "100"]);
+        // 14 decades: every second, and always the even ones, so that neighbours agree.
+        assert_eq!(names(&axis((5e-13, 20.0))), ["10⁻¹²", "10⁻¹⁰", "10⁻⁸", "10⁻⁶", "10⁻⁴", "0.01", "1"]);
+        assert_eq!(names(&axis((2.0, 7.0))), ["2", "3", "4", "5", "6", "7"]);
+        let half = axis((1e-4, 1.0)).place(0.01);
+        assert!((half - 0.5).abs() < 1e-12, "{half}");
+        // No room for zero: it lies infinitely far below.
+        assert_eq!(axis((1e-4, 1.0)).place(0.0), f64::NEG_INFINITY);
+    }
+
+    #[test]
     fn places_run_from_end_to_end() {
         let axis = Axis { label: String::new(), scale: Scale::Log2, range: (1.0, 16.0) };
         assert_eq!((axis.place(1.0), axis.place(4.0), axis.place(16.0)), (0.0, 0.5, 1.0));
@@ -133,7 +188,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_value_has_its_place(values in prop::collection::vec(0.01..1e6f64, 1..9)) {
-            for scale in [Scale::Linear, Scale::Log2] {
+            for scale in [Scale::Linear, Scale::Log2, Scale::Log10] {
                 let axis = Axis::around("", scale, values.iter().copied());
                 prop_assert!(values.iter().all(|value| (0.0..=1.0).contains(&axis.place(*value))));
                 prop_assert!(axis.ticks().iter().all(|(at, _)| (-1e-9..=1.0 + 1e-9).contains(&axis.place(*at))));

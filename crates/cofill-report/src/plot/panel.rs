@@ -1,256 +1,278 @@
-//! A panel in pixels: frame, ticks, marks; and the legend of a row.
+//! A panel: frame, grid, ticks, marks.
 
-use super::{Axis, Dot, FONT, Look, Mark, Painted, Panel, Row, Shape, Stroke};
+use super::axis::Axis;
+use super::density;
+use super::layout::{Sizes, guide};
+use super::look::{Look, Shape, Stroke};
+use super::svg::{Anchor, BLACK, Drawing, Ends, Path, Place, Style, WHITE};
+use super::text::{lines, width};
+use super::{Corner, Dot, Mark, Panel};
 use crate::statistics::bootstrap::quantile;
-use plotters::coord::Shift;
-use plotters::element::DashedPathElement;
-use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-type Area<'a, DB> = &'a DrawingArea<DB, Shift>;
-type Pixel = (i32, i32);
+/// By how many degrees names are turned that do not fit side by side.
+pub(super) const TURN: f64 = -30.0;
 
-/// Room for labels around the frame of a panel.
-const LEFT: i32 = 62;
-const RIGHT: i32 = 14;
-const ABOVE: i32 = 30;
-const BELOW: i32 = 58;
+/// Fewer values than this are no box.
+const LEAST_OF_A_BOX: usize = 5;
 
-/// Half the size of a point.
-const R: i32 = 5;
-
-const GRID: RGBColor = RGBColor(225, 225, 225);
-const GUIDE: RGBColor = RGBColor(150, 150, 150);
-
-/// Who a text is for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Letters {
-    Title,
-    Legend,
-    Panel,
-    Below,
-    Beside,
-    Tick,
-    Height,
+/// The rectangle between the axes, in CSS pixels.
+pub(super) struct Frame<'a> {
+    pub(super) panel: &'a Panel,
+    pub(super) left: f64,
+    pub(super) top: f64,
+    pub(super) wide: f64,
+    pub(super) high: f64,
+    /// Whether the vertical axis has numbers, and a label: a neighbour may have the same.
+    pub(super) numbered: bool,
+    pub(super) labelled: bool,
+    /// Where that label's baseline is.
+    pub(super) label_at: f64,
 }
 
-/// Writes at a place: titles to its right, ticks before and below it, names of axes around it.
-pub(super) fn text<DB: DrawingBackend>(area: Area<'_, DB>, text: &str, at: Pixel, letters: Letters) -> Painted<DB> {
-    let (size, h, v) = match letters {
-        Letters::Title => (26, HPos::Left, VPos::Top),
-        Letters::Legend => (20, HPos::Left, VPos::Center),
-        Letters::Panel => (20, HPos::Center, VPos::Bottom),
-        Letters::Below => (18, HPos::Center, VPos::Bottom),
-        Letters::Tick => (17, HPos::Center, VPos::Top),
-        Letters::Height => (17, HPos::Right, VPos::Center),
-        Letters::Beside => (18, HPos::Center, VPos::Top),
+/// Names below a frame.
+pub(super) struct Below {
+    pub(super) ticks: Vec<(f64, String)>,
+    pub(super) turned: bool,
+}
+
+/// The ticks of a vertical axis that fit above each other.
+pub(super) fn ticks_beside(axis: &Axis, high: f64, sizes: &Sizes) -> Vec<(f64, String)> {
+    let fits = |ticks: &[(f64, String)]| {
+        let places: Vec<f64> = ticks.iter().map(|(value, _)| axis.place(*value) * high).collect();
+        places.windows(2).all(|pair| (pair[1] - pair[0]).abs() >= 1.25 * sizes.tick)
     };
-    let font = match letters {
-        Letters::Beside => (FONT, size).into_font().transform(FontTransform::Rotate270),
-        _ => (FONT, size).into_font(),
+    thinned(axis.ticks(), fits)
+}
+
+/// The ticks of a horizontal axis that fit beside each other. Names, of which none may be missing, are turned instead.
+pub(super) fn ticks_below(axis: &Axis, wide: f64, sizes: &Sizes) -> Below {
+    let of = |name: &String| name.lines().map(|line| width(line, sizes.tick)).fold(0.0, f64::max);
+    let fits = |ticks: &[(f64, String)]| {
+        let spans = ticks.iter().map(|(value, name)| (axis.place(*value) * wide, of(name) / 2.0));
+        let spans: Vec<(f64, f64)> = spans.collect();
+        spans.windows(2).all(|pair| pair[0].0 + pair[0].1 + 0.4 * sizes.tick <= pair[1].0 - pair[1].1)
     };
-    let style = TextStyle::from(font).color(&BLACK).pos(Pos::new(h, v));
-    area.draw_text(text, &style, at)
-}
-
-/// How wide a text is in pixels, at a size.
-pub(super) fn width(text: &str, size: i32) -> i32 {
-    (FONT, size).into_font().box_size(text).map_or(0, |(width, _)| width as i32)
-}
-
-/// The height of a line of a legend.
-const LINE: i32 = 28;
-
-/// A series in a legend.
-struct Entry<'a> {
-    label: &'a str,
-    look: &'a Look,
-    joined: bool,
-    /// From the beginning of the legend.
-    at: Pixel,
-}
-
-/// The row's series, once each. What does not fit into `room` pixels begins another line.
-fn entries(row: &Row, room: i32) -> Vec<Entry<'_>> {
-    let mut entries: Vec<Entry<'_>> = Vec::new();
-    let (mut x, mut y) = (if row.title.is_empty() { 0 } else { width(&row.title, 20) + 34 }, 0);
-    for mark in row.panels.iter().flat_map(|panel| &panel.marks) {
-        let (Mark::Dots { label, look, .. } | Mark::Box { label, look, .. }) = mark else { continue };
-        if label.is_empty() || entries.iter().any(|entry| entry.label == label) {
-            continue;
+    let ticks = axis.ticks();
+    match &axis.scale {
+        super::Scale::Named(_) if !fits(&ticks) => {
+            let ticks = ticks.into_iter().map(|(value, name)| (value, name.replace('\n', ", "))).collect();
+            Below { ticks, turned: true }
         }
-        let wide = 52 + width(label, 20);
-        if x + wide > room && x > 0 {
-            (x, y) = (0, y + LINE);
-        }
-        entries.push(Entry { label, look, joined: matches!(mark, Mark::Dots { joined: true, .. }), at: (x, y) });
-        x += wide + 30;
-    }
-    entries
-}
-
-/// How much higher than one line the legend of a row is.
-pub(super) fn more_lines(row: &Row, room: i32) -> i32 {
-    entries(row, room).last().map_or(0, |entry| entry.at.1)
-}
-
-/// The row's title, then a sample of every series with its label.
-pub(super) fn legend<DB: DrawingBackend>(area: Area<'_, DB>, row: &Row, (left, top): Pixel, room: i32) -> Painted<DB> {
-    text(area, &row.title, (left, top + 22), Letters::Legend)?;
-    for Entry { label, look, joined, at: (x, y) } in entries(row, room) {
-        let (x, middle) = (left + x, top + 22 + y);
-        if joined {
-            line(area, &[(x, middle), (x + 44, middle)], look)?;
-        }
-        point(area, (x + 22, middle), look)?;
-        text(area, label, (x + 52, middle + 2), Letters::Legend)?;
-    }
-    Ok(())
-}
-
-impl Panel {
-    pub(super) fn paint<DB: DrawingBackend>(&self, area: Area<'_, DB>, at: Pixel, size: (u32, u32)) -> Painted<DB> {
-        let frame = Frame::new(at, size, self);
-        let (left, right, top, bottom) = (frame.left, frame.right, frame.top, frame.bottom);
-        for (value, name) in self.x.ticks() {
-            let x = frame.x(value);
-            area.draw(&PathElement::new(vec![(x, top), (x, bottom)], GRID))?;
-            text(area, &name, (x, bottom + 6), Letters::Tick)?;
-        }
-        for (value, name) in self.y.ticks() {
-            let y = frame.y(value);
-            area.draw(&PathElement::new(vec![(left, y), (right, y)], GRID))?;
-            text(area, &name, (left - 7, y), Letters::Height)?;
-        }
-        for mark in &self.marks {
-            frame.mark(area, mark)?;
-        }
-        area.draw(&Rectangle::new([(left, top), (right, bottom)], BLACK))?;
-        let middle = (left + right) / 2;
-        text(area, &self.title, (middle, top - 5), Letters::Panel)?;
-        text(area, &self.x.label, (middle, at.1 + size.1 as i32 - 4), Letters::Below)?;
-        text(area, &self.y.label, (at.0 + 2, (top + bottom) / 2), Letters::Beside)
+        _ => Below { ticks: thinned(ticks, fits), turned: false },
     }
 }
 
-/// The rectangle between the axes.
-struct Frame<'a> {
-    left: i32,
-    right: i32,
-    top: i32,
-    bottom: i32,
-    axes: (&'a Axis, &'a Axis),
+/// Every tick, or every second, or every third, ..: the most that fit.
+fn thinned(ticks: Vec<(f64, String)>, fits: impl Fn(&[(f64, String)]) -> bool) -> Vec<(f64, String)> {
+    let every = |stride: usize| ticks.iter().step_by(stride).cloned().collect::<Vec<_>>();
+    (1..ticks.len()).map(every).find(|ticks| fits(ticks)).unwrap_or_else(|| every(ticks.len().max(1)))
 }
 
-impl<'a> Frame<'a> {
-    fn new((left, top): Pixel, (width, height): (u32, u32), panel: &'a Panel) -> Frame<'a> {
-        let (right, bottom) = (left + width as i32 - RIGHT, top + height as i32 - BELOW);
-        Frame { left: left + LEFT, right, top: top + ABOVE, bottom, axes: (&panel.x, &panel.y) }
+impl Frame<'_> {
+    pub(super) fn draw(&self, drawing: &mut Drawing, sizes: &Sizes) {
+        let Frame { panel, left, top, wide, high, .. } = *self;
+        let (right, bottom) = (left + wide, top + high);
+        let mut grid = Path::default();
+        let below = ticks_below(&panel.x, wide, sizes);
+        let beside = ticks_beside(&panel.y, high, sizes);
+        below.ticks.iter().for_each(|(value, _)| grid.line(&[(self.x(*value), top), (self.x(*value), bottom)]));
+        beside.iter().for_each(|(value, _)| grid.line(&[(left, self.y(*value)), (right, self.y(*value))]));
+        drawing.path(&grid, &Style { stroke: Some(((226, 226, 226), sizes.thin)), ..Style::default() });
+        for (value, name) in &below.ticks {
+            let x = self.x(*value);
+            if below.turned {
+                drawing.turned(name, (x + 0.4 * sizes.tick, bottom + 1.1 * sizes.tick), sizes.tick, Anchor::End, TURN);
+                continue;
+            }
+            for (i, line) in name.lines().enumerate() {
+                let y = bottom + 1.3 * sizes.tick + sizes.step(sizes.tick) * i as f64;
+                drawing.text(line, (x, y), sizes.tick, Anchor::Middle);
+            }
+        }
+        if self.numbered {
+            for (value, name) in &beside {
+                let at = (left - 0.5 * sizes.tick, self.y(*value) + 0.36 * sizes.tick);
+                drawing.text(name, at, sizes.tick, Anchor::End);
+            }
+        }
+        panel.marks.iter().for_each(|mark| self.mark(drawing, mark, sizes));
+        let mut edge = Path::default();
+        edge.rectangle((left, top), (right, bottom));
+        drawing.path(&edge, &Style { stroke: Some((BLACK, sizes.thin)), ..Style::default() });
+        let middle = left + wide / 2.0;
+        let title = lines(&panel.title, sizes.words, wide);
+        for (i, line) in title.iter().rev().enumerate() {
+            let y = top - 0.4 * sizes.words - sizes.step(sizes.words) * i as f64;
+            drawing.text(line, (middle, y), sizes.words, Anchor::Middle);
+        }
+        let named = below.ticks.iter().map(|(_, name)| name.lines().count()).max().unwrap_or(0);
+        let y = bottom + 0.4 * sizes.tick + sizes.step(sizes.tick) * named as f64 + 1.1 * sizes.words;
+        drawing.text(&panel.x.label, (middle, y), sizes.words, Anchor::Middle);
+        if self.labelled {
+            drawing.turned(&panel.y.label, (self.label_at, top + high / 2.0), sizes.words, Anchor::Middle, -90.0);
+        }
     }
 
-    fn x(&self, value: f64) -> i32 {
-        self.left + (self.axes.0.place(value) * f64::from(self.right - self.left)).round() as i32
+    fn x(&self, value: f64) -> f64 {
+        self.left + self.panel.x.place(value).clamp(0.0, 1.0) * self.wide
     }
 
     /// Pixels count downwards. What lies beyond an end is drawn at the end: error bars may go below zero.
-    fn y(&self, value: f64) -> i32 {
-        let up = self.axes.1.place(value).clamp(0.0, 1.0);
-        self.bottom - (up * f64::from(self.bottom - self.top)).round() as i32
+    fn y(&self, value: f64) -> f64 {
+        self.height(self.panel.y.place(value))
     }
 
-    fn mark<DB: DrawingBackend>(&self, area: Area<'_, DB>, mark: &Mark) -> Painted<DB> {
+    fn height(&self, place: f64) -> f64 {
+        self.top + (1.0 - place.clamp(0.0, 1.0)) * self.high
+    }
+
+    fn mark(&self, drawing: &mut Drawing, mark: &Mark, sizes: &Sizes) {
+        let (bottom, right) = (self.top + self.high, self.left + self.wide);
         match mark {
-            Mark::Dots { look, dots, joined, .. } => self.dots(area, look, dots, *joined),
-            Mark::Box { look, at, values, .. } => self.boxed(area, look, *at, values),
-            Mark::Upright { at } => {
-                let ends = [(self.x(*at), self.top), (self.x(*at), self.bottom)];
-                area.draw(&DashedPathElement::new(ends, 3, 4, GUIDE.stroke_width(1)))
+            Mark::Dots { label, look, dots, joined } => {
+                drawing.open(label);
+                self.dots(drawing, look, dots, *joined, sizes);
+                drawing.close();
             }
-            Mark::Level { at } => {
-                let ends = [(self.left, self.y(*at)), (self.right, self.y(*at))];
-                area.draw(&DashedPathElement::new(ends, 3, 4, GUIDE.stroke_width(1)))
+            Mark::Box { look, at, values, .. } => self.boxed(drawing, look, *at, values, sizes),
+            Mark::Density { points, .. } => {
+                let places: Vec<Place> = points.iter().map(|(x, y)| (self.x(*x), self.y(*y))).collect();
+                density::draw(drawing, &places, (self.left, self.top), (self.wide / CELLS).max(2.5));
             }
+            Mark::Upright { at } | Mark::Guide { at, .. } => {
+                guide(drawing, [(self.x(*at), self.top), (self.x(*at), bottom)], sizes);
+            }
+            Mark::Level { at } => guide(drawing, [(self.left, self.y(*at)), (right, self.y(*at))], sizes),
+            Mark::Note { text, corner } => self.note(drawing, text, *corner, sizes),
         }
     }
 
-    fn dots<DB: DrawingBackend>(&self, area: Area<'_, DB>, look: &Look, dots: &[Dot], joined: bool) -> Painted<DB> {
-        let pixels: Vec<Pixel> = dots.iter().map(|dot| (self.x(dot.x), self.y(dot.y))).collect();
-        if joined {
-            line(area, &pixels, look)?;
-        }
-        for (dot, &(x, y)) in dots.iter().zip(&pixels) {
+    fn dots(&self, drawing: &mut Drawing, look: &Look, dots: &[Dot], joined: bool, sizes: &Sizes) {
+        let places: Vec<Place> = dots.iter().map(|dot| (self.x(dot.x), self.y(dot.y))).collect();
+        let mut errors = Path::default();
+        for (dot, &(x, _)) in dots.iter().zip(&places) {
             if let Some(error) = dot.error.filter(|error| *error > 0.0) {
-                let (low, high) = (self.y(dot.y - error), self.y(dot.y + error));
-                for ends in [[(x, low), (x, high)], [(x - 3, low), (x + 3, low)], [(x - 3, high), (x + 3, high)]] {
-                    area.draw(&PathElement::new(ends.to_vec(), colour(look)))?;
-                }
+                let (low, high, half) = (self.y(dot.y - error), self.y(dot.y + error), 0.6 * sizes.point);
+                errors.line(&[(x, low), (x, high)]);
+                errors.line(&[(x - half, low), (x + half, low)]);
+                errors.line(&[(x - half, high), (x + half, high)]);
             }
-            point(area, (x, y), look)?;
         }
-        Ok(())
+        drawing.path(&errors, &Style { stroke: Some((look.colour, sizes.thin)), ..Style::default() });
+        if joined && places.len() > 1 {
+            drawing.curve(&places, look, sizes.line);
+        }
+        drawing.points(&places, look, sizes.point, 0.75 * sizes.line);
     }
 
-    fn boxed<DB: DrawingBackend>(&self, area: Area<'_, DB>, look: &Look, at: f64, values: &[f64]) -> Painted<DB> {
-        let mut sorted: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
-        sorted.sort_by(f64::total_cmp);
-        let quartiles = [0.25, 0.5, 0.75].map(|q| quantile(&sorted, q));
-        let [Some(first), Some(median), Some(third)] = quartiles else { return Ok(()) };
+    fn boxed(&self, drawing: &mut Drawing, look: &Look, at: f64, values: &[f64], sizes: &Sizes) {
+        let Some(summary) = BoxSummary::of(values, &self.panel.y) else { return };
+        let boxes = self.panel.marks.iter().filter(|mark| matches!(mark, Mark::Box { .. })).count().max(1);
+        let (x, half) = (self.x(at), (0.2 * self.wide / boxes as f64).clamp(3.0, 26.0));
+        let across = |place: f64, half: f64| [(x - half, self.height(place)), (x + half, self.height(place))];
+        let heavy = Style { stroke: Some((BLACK, 1.5 * sizes.line)), ..Style::default() };
+        let outline = Style { stroke: Some((look.colour, 0.75 * sizes.line)), ..Style::default() };
+        if let Some(Spread { quartiles: (first, third), whiskers: (low, high) }) = summary.spread {
+            let mut frame = Path::default();
+            frame.rectangle((x - half, self.height(third)), (x + half, self.height(first)));
+            drawing.path(&frame, &Style { fill: Some(BOX), ..outline });
+            let mut whiskers = Path::default();
+            for (end, quartile) in [(low, first), (high, third)] {
+                whiskers.line(&[(x, self.height(quartile)), (x, self.height(end))]);
+                whiskers.line(&across(end, half / 2.0));
+            }
+            drawing.path(&whiskers, &outline);
+        }
+        let mut median = Path::default();
+        median.line(&across(summary.median, half));
+        drawing.path(&median, &heavy);
+        // Each place once: a thousand values on top of each other are one point.
+        let mut heights: Vec<i64> =
+            summary.alone.iter().map(|place| (2.0 * self.height(*place)).round() as i64).collect();
+        heights.dedup();
+        let mut alone = Path::default();
+        heights.iter().for_each(|height| alone.dot((x, *height as f64 / 2.0)));
+        let dots = Style { stroke: Some((look.colour, 1.1 * sizes.point)), ends: Ends::Round, ..Style::default() };
+        drawing.path(&alone, &dots);
+        let mean = Look { shape: Shape::Diamond, filled: false, stroke: Stroke::Solid, colour: BLACK };
+        if summary.spread.is_some() {
+            drawing.points(&[(x, self.height(summary.mean))], &mean, 0.8 * sizes.point, 0.6 * sizes.line);
+        }
+    }
+
+    /// Words on white, so that they can be read above anything.
+    fn note(&self, drawing: &mut Drawing, text: &str, corner: Corner, sizes: &Sizes) {
+        let letters = sizes.tick;
+        let (room, gap) = (self.wide - 1.2 * letters, 0.3 * letters);
+        let words: Vec<String> = text.lines().flat_map(|line| lines(line, letters, room)).collect();
+        let wide = words.iter().map(|line| width(line, letters)).fold(0.0, f64::max) + 2.0 * gap;
+        let high = sizes.step(letters) * words.len() as f64 + gap;
+        let inset = 0.3 * letters;
+        let left = match corner {
+            Corner::TopLeft | Corner::BottomLeft => self.left + inset,
+            Corner::TopRight | Corner::BottomRight => self.left + self.wide - wide - inset,
+        };
+        let top = match corner {
+            Corner::TopLeft | Corner::TopRight => self.top + inset,
+            Corner::BottomLeft | Corner::BottomRight => self.top + self.high - high - inset,
+        };
+        let mut ground = Path::default();
+        ground.rectangle((left, top), (left + wide, top + high));
+        drawing.path(&ground, &Style { fill: Some(WHITE), ..Style::default() });
+        for (i, line) in words.iter().enumerate() {
+            let at = (left + gap, top + letters + sizes.step(letters) * i as f64);
+            drawing.text(line, at, letters, Anchor::Start);
+        }
+    }
+}
+
+/// The inside of a box.
+const BOX: super::Colour = (232, 232, 232);
+
+/// How many cells of a density are beside each other in a frame.
+const CELLS: f64 = 48.0;
+
+/// What a box shows, as places on its axis.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct BoxSummary {
+    pub(super) median: f64,
+    pub(super) mean: f64,
+    /// None of a few values.
+    pub(super) spread: Option<Spread>,
+    /// Values beyond the whiskers; of a few values, all. From low to high.
+    pub(super) alone: Vec<f64>,
+}
+
+/// The box and its whiskers, from low to high.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Spread {
+    pub(super) quartiles: (f64, f64),
+    pub(super) whiskers: (f64, f64),
+}
+
+impl BoxSummary {
+    /// Of values that are numbers; none without any.
+    pub(super) fn of(values: &[f64], axis: &Axis) -> Option<BoxSummary> {
+        let numbers: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
+        let mean = axis.place(numbers.iter().sum::<f64>() / numbers.len() as f64);
+        // Beyond the ends there is no place: zero on a logarithmic axis is at its low end.
+        let mut places: Vec<f64> = numbers.iter().map(|value| axis.place(*value).clamp(0.0, 1.0)).collect();
+        places.sort_by(f64::total_cmp);
+        let median = quantile(&places, 0.5)?;
+        if places.len() < LEAST_OF_A_BOX {
+            return Some(BoxSummary { median, mean, spread: None, alone: places });
+        }
+        let (first, third) = (quantile(&places, 0.25)?, quantile(&places, 0.75)?);
         let reach = 1.5 * (third - first);
-        let inside = |value: &&f64| (first - reach..=third + reach).contains(*value);
-        let low = *sorted.iter().find(inside).unwrap_or(&first);
-        let high = *sorted.iter().rev().find(inside).unwrap_or(&third);
-        let (x, half) = (self.x(at), ((self.right - self.left) / 20).clamp(6, 28));
-        let style = colour(look).stroke_width(2);
-        let frame = [(x - half, self.y(third)), (x + half, self.y(first))];
-        area.draw(&Rectangle::new(frame, RGBColor(235, 235, 235).filled()))?;
-        area.draw(&Rectangle::new(frame, style))?;
-        let level = |value: f64, half: i32| vec![(x - half, self.y(value)), (x + half, self.y(value))];
-        area.draw(&PathElement::new(level(median, half), BLACK.stroke_width(3)))?;
-        for (end, quartile) in [(low, first), (high, third)] {
-            area.draw(&PathElement::new(vec![(x, self.y(quartile)), (x, self.y(end))], style))?;
-            area.draw(&PathElement::new(level(end, half / 2), style))?;
-        }
-        for value in sorted.iter().filter(|value| !inside(value)) {
-            area.draw(&Circle::new((x, self.y(*value)), 2, style))?;
-        }
-        Ok(())
+        let inside = |place: &&f64| (first - reach..=third + reach).contains(*place);
+        let low = places.iter().find(inside).copied().unwrap_or(first);
+        let high = places.iter().rev().find(inside).copied().unwrap_or(third);
+        let alone = places.iter().filter(|place| !inside(place)).copied().collect();
+        Some(BoxSummary {
+            median,
+            mean,
+            spread: Some(Spread { quartiles: (first, third), whiskers: (low, high) }),
+            alone,
+        })
     }
-}
-
-fn colour(look: &Look) -> RGBColor {
-    let (red, green, blue) = look.colour;
-    RGBColor(red, green, blue)
-}
-
-fn line<DB: DrawingBackend>(area: Area<'_, DB>, pixels: &[Pixel], look: &Look) -> Painted<DB> {
-    let style = colour(look).stroke_width(2);
-    match look.stroke {
-        Stroke::Solid => area.draw(&PathElement::new(pixels.to_vec(), style)),
-        Stroke::Dashed => area.draw(&DashedPathElement::new(pixels.to_vec(), 9, 6, style)),
-        Stroke::Dotted => area.draw(&DashedPathElement::new(pixels.to_vec(), 2, 5, style)),
-    }
-}
-
-/// A point: its shape filled with its colour, or with white and outlined.
-fn point<DB: DrawingBackend>(area: Area<'_, DB>, (x, y): Pixel, look: &Look) -> Painted<DB> {
-    let outline = colour(look).stroke_width(2);
-    let fill = if look.filled { colour(look) } else { WHITE };
-    let corners: &[Pixel] = match look.shape {
-        Shape::Circle => {
-            area.draw(&Circle::new((x, y), R, fill.filled()))?;
-            return area.draw(&Circle::new((x, y), R, outline));
-        }
-        Shape::Cross => {
-            area.draw(&PathElement::new(vec![(x - R, y - R), (x + R, y + R)], outline))?;
-            return area.draw(&PathElement::new(vec![(x - R, y + R), (x + R, y - R)], outline));
-        }
-        Shape::Square => &[(-R, -R), (R, -R), (R, R), (-R, R)],
-        Shape::Diamond => &[(0, -R - 2), (R + 2, 0), (0, R + 2), (-R - 2, 0)],
-        Shape::Triangle => &[(0, -R - 2), (R + 1, R), (-R - 1, R)],
-        Shape::Wedge => &[(0, R + 2), (R + 1, -R), (-R - 1, -R)],
-    };
-    let mut corners: Vec<Pixel> = corners.iter().map(|(dx, dy)| (x + dx, y + dy)).collect();
-    area.draw(&Polygon::new(corners.clone(), fill.filled()))?;
-    corners.push(corners[0]);
-    area.draw(&PathElement::new(corners, outline))
 }

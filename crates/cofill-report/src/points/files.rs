@@ -133,23 +133,34 @@ fn short(value: &Value) -> String {
     }
 }
 
+/// What a sampler brings along: the model that it consults, the head that it reads. That one sampler has it and another has not does not
+/// make two tasks of one.
+const OF_THE_SAMPLER: [&str; 3] = ["companion", "companion_sha256", "pair_head_sha256"];
+
 /// Runs of a model on a task that differ in more than the sampler (length, blocks, seed, weights) are tasks of their own, named by
 /// what differs: points of one curve have everything else in common. A field that one of them does not name is the default there, and
-/// differs from whatever another one names.
+/// differs from whatever another one names. What a sampler brings along ([`OF_THE_SAMPLER`]) tells runs apart only if they are of one curve.
 fn told_apart(mut runs: Vec<Run>) -> Vec<OperatingPoint> {
-    let mut values: BTreeMap<(String, String), BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
     let of = |point: &OperatingPoint| (point.model.clone(), point.task.clone());
+    let mut fields: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
     for run in &runs {
-        let fields = values.entry(of(&run.point)).or_default();
-        fields.extend(run.setting.keys().map(|field| (field.clone(), BTreeSet::new())));
+        fields.entry(of(&run.point)).or_default().extend(run.setting.keys().cloned());
     }
+    // Of every field of a model on a task: the values of all runs, or of each curve's.
+    let mut values: BTreeMap<(String, String), BTreeMap<String, BTreeMap<String, BTreeSet<String>>>> = BTreeMap::new();
     for run in &runs {
-        for (field, values) in values.entry(of(&run.point)).or_default() {
-            values.insert(run.setting.get(field).map_or("-", String::as_str).to_owned());
+        let PointSampler { rule, variant, .. } = &run.point.sampler;
+        for field in &fields[&of(&run.point)] {
+            let own = OF_THE_SAMPLER.contains(&field.as_str());
+            let among = if own { format!("{rule} {variant}") } else { String::new() };
+            let value = run.setting.get(field).map_or("-", String::as_str).to_owned();
+            let by_field = values.entry(of(&run.point)).or_default().entry(field.clone()).or_default();
+            by_field.entry(among).or_default().insert(value);
         }
     }
     for run in &mut runs {
-        let differing = values[&of(&run.point)].iter().filter(|(_, values)| values.len() > 1);
+        let Some(fields) = values.get(&of(&run.point)) else { continue };
+        let differing = fields.iter().filter(|(_, among)| among.values().any(|values| values.len() > 1));
         let told = |field: &String| format!("{field} {}", run.setting.get(field).map_or("-", String::as_str));
         let told: Vec<String> = differing.map(|(field, _)| told(field)).collect();
         if !told.is_empty() {
@@ -247,6 +258,29 @@ mod tests {
         let points = read(std::slice::from_ref(&dir)).unwrap();
         let tasks: Vec<&str> = points.iter().map(|point| point.task.as_str()).collect();
         assert_eq!(tasks, ["sums (cfg -)", "sums (cfg 0.5)"]);
+        std::fs::remove_dir_all(dir).ok();
+    }
+
+    /// A sampler that consults a companion is on the same task as one that does not; two companions of one sampler are two tasks.
+    #[test]
+    fn what_a_sampler_brings_along_is_no_other_task() {
+        let dir = folder("companion");
+        let of = |sampler: &str, companion: Option<&str>| match companion {
+            Some(name) => {
+                json!({"model": "m", "task": "sums", "sampler": sampler, "companion": name, "companion_sha256": name})
+            }
+            None => json!({"model": "m", "task": "sums", "sampler": sampler}),
+        };
+        let tasks = || -> Vec<String> {
+            read(std::slice::from_ref(&dir)).unwrap().iter().map(|point| point.task.clone()).collect()
+        };
+        file(&dir, "a.jsonl", &of("topk:4", None), &[1.0]);
+        file(&dir, "b.jsonl", &of("apd:0.3", Some("small")), &[1.0]);
+        file(&dir, "c.jsonl", &of("apd:0.5", Some("small")), &[1.0]);
+        assert_eq!(tasks(), ["sums", "sums", "sums"]);
+        file(&dir, "d.jsonl", &of("apd:0.7", Some("large")), &[1.0]);
+        assert_eq!(tasks()[1], "sums (companion small, companion_sha256 small)");
+        assert_eq!(tasks()[3], "sums (companion large, companion_sha256 large)");
         std::fs::remove_dir_all(dir).ok();
     }
 

@@ -1,7 +1,7 @@
 //! What a report says: which tables there are, and what stands in them.
 
 use super::ablation::{Ablation, Kind, Setting, Value};
-use super::captions::Captions;
+use super::places::Places;
 use super::{Comparison, Report};
 use crate::document::{Block, NamedFigure, Table};
 use crate::points::{OperatingPoint, Rule, Variant};
@@ -13,7 +13,7 @@ use cofill::adas::Weight;
 
 /// The whole report: a summary and the main figure, then what it rests on, from gains to single points and where these came from.
 pub fn blocks(report: &Report, figures: &[NamedFigure]) -> Vec<Block> {
-    let figures = Captions::new(report, figures);
+    let figures = Places::new(figures);
     let mut blocks = vec![Block::Heading("Samplers compared".into())];
     blocks.extend(super::summary::blocks(report));
     blocks.extend(figures.main());
@@ -32,6 +32,7 @@ pub fn blocks(report: &Report, figures: &[NamedFigure]) -> Vec<Block> {
     }
     blocks.extend(areas(report));
     blocks.extend(fronts(report));
+    blocks.extend(super::figures::left_out(report).map(Block::Text));
     blocks.push(Block::Heading("Operating points".into()));
     blocks
         .push(Block::Text("Everything above is computed from these; points.csv beside the page has them, too.".into()));
@@ -68,7 +69,7 @@ pub(super) fn name(comparison: &Comparison) -> String {
 }
 
 /// Everything about one discount, under a heading or behind a fold.
-fn compare(report: &Report, comparison: &Comparison, figures: &Captions<'_>) -> Vec<Block> {
+fn compare(report: &Report, comparison: &Comparison, figures: &Places<'_>) -> Vec<Block> {
     let name = name(comparison);
     let mut blocks = Vec::new();
     if !comparison.matched.gains.is_empty() {
@@ -98,7 +99,7 @@ fn compare(report: &Report, comparison: &Comparison, figures: &Captions<'_>) -> 
 }
 
 /// Every other discount: a row each, and everything about it behind a fold.
-fn others(report: &Report, comparisons: &[Comparison], figures: &Captions<'_>) -> Vec<Block> {
+fn others(report: &Report, comparisons: &[Comparison], figures: &Places<'_>) -> Vec<Block> {
     if comparisons.is_empty() {
         return Vec::new();
     }

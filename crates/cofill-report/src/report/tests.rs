@@ -113,7 +113,10 @@ fn the_figure_has_the_papers_arrangement() {
     // Rows: EB, Top-k, and both discounted against the rival.
     let figures = figures::figures(&report());
     let names: Vec<&str> = figures.iter().map(|named| named.name.as_str()).collect();
-    assert_eq!(names, ["tradeoff-tiny", "gains"]);
+    // Two gains are no figure, which the report says.
+    assert_eq!(names, ["tradeoff-tiny"]);
+    let said = "Not drawn, because a figure of fewer than 3 points says less than the tables: gains (2 points).";
+    assert!(report().markdown().contains(said), "{}", report().markdown());
     let labels = |row: &plot::Row| -> Vec<String> {
         let marks = row.panels.iter().flat_map(|panel| &panel.marks);
         marks
@@ -124,6 +127,118 @@ fn the_figure_has_the_papers_arrangement() {
     assert_eq!(rows[0], ["EB-Sampler", "EB-Sampler +AD"]);
     assert_eq!(rows[1], ["Top-k", "Top-k +AD"]);
     assert_eq!(rows[2], ["EB-Sampler +AD", "Top-k +AD", "KLASS"]);
+}
+
+/// Label and look of every series of a figure.
+fn series(figure: &plot::Figure) -> Vec<(String, plot::Look)> {
+    let marks = figure.rows.iter().flat_map(|row| &row.panels).flat_map(|panel| &panel.marks);
+    let series = marks.filter_map(|mark| match mark {
+        plot::Mark::Dots { label, look, .. } => Some((label.clone(), *look)),
+        _ => None,
+    });
+    series.collect()
+}
+
+/// Every rule that is no rule of the paper, on two tasks of two models, and the three rules with two discounts.
+fn crowd() -> Report {
+    let rules: Vec<String> = cofill::Registry::stock().entries().iter().map(|entry| entry.name.clone()).collect();
+    let mut points = Vec::new();
+    for (model, task) in [("a", "chain"), ("a", "sums"), ("b", "chain"), ("b", "sums")] {
+        let mut add = |rule: &str, param: &str, variant: &str, nfe: f64| {
+            let point = point((rule, param, variant), 4.0 * nfe, nfe);
+            points.push(OperatingPoint { model: model.into(), task: task.into(), ..point });
+        };
+        for (param, nfe) in [("4", 4.0), ("8", if task == "sums" { 2.0 } else { 1.0 })] {
+            rules.iter().for_each(|rule| add(rule, param, BASE, nfe));
+            for rule in ["eb", "fast", "topk"] {
+                add(rule, param, ADAS, nfe);
+                add(rule, param, "paths:100", nfe);
+            }
+        }
+    }
+    reported(points)
+}
+
+#[test]
+fn a_sampler_looks_the_same_in_all_panels_and_figures() {
+    let figures = figures::figures(&crowd());
+    let all: Vec<(String, plot::Look)> = figures.iter().flat_map(|named| series(&named.figure)).collect();
+    for (label, look) in &all {
+        assert!(all.iter().all(|(other, its)| other != label || its == look), "{label}");
+    }
+    // Also in a report that has hardly anybody else.
+    let few = reported(vec![
+        point(("klass", "0.7,1", BASE), 35.0, 3.0),
+        point(("topk", "4", BASE), 50.0, 4.0),
+        point(("topk", "4", ADAS), 44.0, 4.0),
+    ]);
+    for (label, look) in series(&figures::figures(&few)[0].figure) {
+        assert!(all.contains(&(label.clone(), look)), "{label}");
+    }
+}
+
+#[test]
+fn nobody_in_a_row_looks_like_another_in_black_and_white() {
+    for named in figures::figures(&crowd()) {
+        for row in &named.figure.rows {
+            let row = plot::Figure { rows: vec![row.clone()], ..named.figure.clone() };
+            let series = series(&row);
+            for (i, (label, look)) in series.iter().enumerate() {
+                for (other, its) in &series[..i] {
+                    assert!(other == label || its.without_colour() != look.without_colour(), "{label} and {other}");
+                }
+            }
+        }
+        // Nobody is lost: three rules with two variants, and everybody else once.
+        let mut labels: Vec<String> = series(&named.figure).into_iter().map(|(label, _)| label).collect();
+        labels.sort();
+        labels.dedup();
+        if named.name.starts_with("tradeoff") {
+            assert_eq!(labels.len(), cofill::Registry::stock().entries().len() + 3);
+        }
+    }
+}
+
+#[test]
+fn panels_of_a_figure_share_their_axes_and_explain_their_line() {
+    let figures = figures::figures(&crowd());
+    let figure = &figures[0].figure;
+    let panels: Vec<&plot::Panel> = figure.rows.iter().flat_map(|row| &row.panels).collect();
+    assert!(panels.iter().all(|panel| panel.x == panels[0].x && panel.y == panels[0].y));
+    let svg = figure.svg(plot::Width::Screen);
+    assert_eq!(svg.matches("4 tokens per forward: right of it is the paper").count(), 1);
+    assert!(figures.iter().all(|named| named.caption.contains("4 tokens per forward")));
+    assert!(svg.len() < 300_000, "{}", svg.len());
+}
+
+#[test]
+fn gains_are_drawn_once() {
+    // All gains are in boxes, none beside them.
+    let figures = figures::figures(&crowd());
+    let gains = figures.iter().find(|named| named.name == "gains").unwrap();
+    assert_eq!(series(&gains.figure), Vec::new());
+    let n = crowd().comparisons[0].matched.gains.len();
+    assert_eq!(gains.figure.values(), 3 * n);
+}
+
+#[test]
+fn figures_can_be_one_panel_for_a_paper() {
+    let report = report();
+    let options = |panel: &str| FigureOptions { width: Width::Column, panel: Some(panel.into()) };
+    let files = report.files_with(&options("sums/klass")).unwrap();
+    let svg = files.iter().find(|file| file.name == "figures/tradeoff-tiny.svg").unwrap();
+    let svg = String::from_utf8(svg.bytes.clone()).unwrap();
+    assert!(
+        svg.contains("width=\"316.8\"") && svg.contains(">KLASS</text>") && !svg.contains(">Top-k</text>"),
+        "{svg}"
+    );
+    let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).filter(|name| name.starts_with("fig")).collect();
+    assert_eq!(names, ["figures/tradeoff-tiny.svg", "figures/tradeoff-tiny.png", "figures/tradeoff-tiny.pdf"]);
+    // The page is for screens.
+    let page = files.iter().find(|file| file.name == "report.html").unwrap();
+    assert!(!String::from_utf8_lossy(&page.bytes).contains("width=\"316.8\""));
+    let error = report.files_with(&options("riddles")).unwrap_err();
+    assert_eq!(error.to_string(), "no panel is called `riddles`; tradeoff-tiny has sums");
 }
 
 fn reported(points: Vec<OperatingPoint>) -> Report {

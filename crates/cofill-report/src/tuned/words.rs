@@ -2,6 +2,7 @@
 
 use super::{Budget, Candidate, Confirmation, Confirmed, Out, Role, Tuned, Verdict};
 use crate::document::{Block, Document, NamedFigure, Table, count, latex};
+use crate::plot::Figure;
 use crate::statistics::bootstrap::{Estimate, Interval};
 use crate::statistics::difference::{Difference, Test};
 
@@ -26,6 +27,13 @@ pub fn p_value(p: f64) -> String {
         p if p < 0.01 => format!("p = {p:.4}"),
         p => format!("p = {p:.2}"),
     }
+}
+
+/// The figure with its file name and how it is read.
+fn named(figure: Figure) -> NamedFigure {
+    let caption = "Score against what an answer takes. Grey rings left the search early; the marks with bars are the best and the default on prompts \
+                      that chose nobody, with 95 % intervals.";
+    NamedFigure { name: FIGURE.into(), caption: caption.into(), figure }
 }
 
 impl Tuned {
@@ -135,12 +143,8 @@ impl Tuned {
         let mut blocks = vec![Block::Heading(format!("{} on {} within {}", self.model, self.task, self.budget))];
         blocks.push(Block::Text(self.answer()));
         blocks.push(Block::Text(format!("Use it: `{}`", self.command)));
-        blocks.push(Block::Figure {
-            name: FIGURE.into(),
-            caption: "Score against what an answer takes. Grey rings left the search early; the marks with bars are the best and the default on prompts \
-                      that chose nobody, with 95 % intervals."
-                .into(),
-        });
+        let figures: Vec<NamedFigure> = self.figure().into_iter().map(named).collect();
+        blocks.extend(figures.iter().map(NamedFigure::block));
         blocks.push(Block::Heading("How it was found".into()));
         blocks.extend(self.protocol_text().into_iter().map(Block::Text));
         if let Some(confirmation) = &self.confirmation {
@@ -161,8 +165,7 @@ impl Tuned {
             let list = self.left_out.iter().map(|out| format!("{} ({})", out.sampler, out.why)).collect::<Vec<_>>();
             blocks.push(Block::Text(format!("Not tried: {}.", list.join("; "))));
         }
-        let figures = self.figure().map(|figure| NamedFigure { name: FIGURE.into(), figure });
-        Document { blocks, latex: latex::Tables::default(), figures: figures.into_iter().collect() }
+        Document { blocks, latex: latex::Tables::default(), figures }
     }
 
     fn protocol_text(&self) -> Vec<String> {

@@ -165,16 +165,17 @@ fn words(summaries: &[Summary]) -> Words {
         about,
         findings: vec![
             format!(
-                "Attention goes with the change: ρ̄_s(A, K) from {} to {}, with its whole interval above 0 in {} of {}.",
+                "Attention and the change: ρ̄_s(A, K) from {} to {}, with its whole interval above 0 in {} of {}.",
                 three(ends.0),
                 three(ends.1),
                 attention(0.0),
                 count(n, "setting"),
             ),
             format!(
-                "The score of ADAS foretells it better than confidence alone (Gain) in {}: the whole interval lies above 0 in {gains}, below 0 in \
-                 {losses}, and holds 0 in {}.",
-                count(how_many(&|s| s.gain.is_some_and(|e| e.value > 0.0)), "setting"),
+                "The score of ADAS foretells it better than confidence alone (Gain above 0) in {} of {}: the whole interval lies above 0 in \
+                 {gains}, below 0 in {losses}, and holds 0 in {}.",
+                how_many(&|s| s.gain.is_some_and(|e| e.value > 0.0)),
+                count(n, "setting"),
                 n - gains - losses,
             ),
         ],

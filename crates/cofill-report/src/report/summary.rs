@@ -38,16 +38,36 @@ fn about(report: &Report) -> String {
         (Some(low), Some(high)) => format!(", {low} to {high} questions each"),
         _ => String::new(),
     };
+    let tasks = tasks(report);
     format!(
         "{} on {} ({}) and {} ({}): {}{questions}. An operating point is a sampler at one setting: its score in percent, and \
          the forwards that an answer took (NFE).",
         count(families.len(), "sampler"),
         count(report.points.models().len(), "model"),
         listed(&report.points.models()),
-        count(report.points.tasks().len(), "task"),
-        listed(&report.points.tasks()),
+        tasks.0,
+        tasks.1,
         count(points.len(), "operating point"),
     )
+}
+
+/// How many tasks there are, and which. Of those that were run in several ways, the names without what tells the ways apart.
+fn tasks(report: &Report) -> (String, String) {
+    let all = report.points.tasks();
+    let mut names: Vec<String> = Vec::new();
+    for task in &all {
+        let name = plain_name(task).to_owned();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let ways = if names.len() < all.len() { format!(", run in {} ways", all.len()) } else { String::new() };
+    (count(names.len(), "task") + &ways, listed(&names))
+}
+
+/// A task without what tells it apart from the same task run in another way.
+fn plain_name(task: &str) -> &str {
+    task.split_once(" (").map_or(task, |(name, _)| name)
 }
 
 fn family(point: &OperatingPoint) -> String {
@@ -117,10 +137,12 @@ fn extremes(comparison: &Comparison) -> Option<String> {
     if most.name == least.name {
         return None;
     }
+    let told_apart = |name: &str| tasks().filter(|other| plain_name(&other.name) == name).count() > 1;
     let of = |summary: &Summary| {
+        let short = plain_name(&summary.name);
         format!(
             "{} ({} over {})",
-            summary.name,
+            if told_apart(short) { &summary.name } else { short },
             signed(summary.mean.map(|m| m.value)),
             count(summary.points, "setting")
         )
@@ -193,9 +215,15 @@ fn winners(report: &Report) -> Option<Table> {
     let rows: Vec<Vec<String>> = BUDGETS.iter().enumerate().filter_map(row).collect();
     let head = ["At most", "Best sampler", "Best without discount", "Score", "Without"];
     let on = if places == 1 { String::new() } else { format!(", the mean over {places} pairs of model and task") };
+    let ways = match report.points.tasks().iter().any(|task| plain_name(task) != task) {
+        true => {
+            " Where a task was run in several ways (with a companion, a trained head), every sampler counts as it was run."
+        }
+        false => "",
+    };
     let caption = format!(
         "Who is best within a budget of forwards. Every sampler at its best setting, chosen on the even questions and scored in percent on the odd \
-         ones{on}. The last column is the score of the best without discount. Differences in this table are not tested; the paired tests below are."
+         ones{on}. The last column is the score of the best without discount.{ways} Differences in this table are not tested; the paired tests below are."
     );
     (rows.len() > 1).then(|| Table { caption: Some(caption), head: head.map(str::to_owned).into(), rows, words: 3 })
 }

@@ -422,6 +422,22 @@ fn the_summary_says_how_sure_it_is() {
 }
 
 #[test]
+fn the_summary_names_a_task_once_however_it_was_run() {
+    let of =
+        |task: &str, variant, score| OperatingPoint { task: task.into(), ..point(("topk", "4", variant), score, 4.0) };
+    let points = [
+        of("a (seed 1)", BASE, 10.0),
+        of("a (seed 1)", ADAS, 20.0),
+        of("a (seed 2)", BASE, 10.0),
+        of("b (seed 1)", BASE, 10.0),
+        of("b (seed 1)", ADAS, 11.0),
+    ];
+    let said = reported(points.into()).markdown();
+    assert!(said.contains("1 model (tiny) and 2 tasks, run in 3 ways (a, b): 5 operating points"), "{said}");
+    assert!(said.contains("the most on a (+10.00 over 1 setting) and the least on b (+1.00 over 1 setting)"), "{said}");
+}
+
+#[test]
 fn the_summary_counts_what_paired_tests_say() {
     // Top-k 4 is right on the first 10 of 60 questions, its discount on `right`: every question between them is right only once.
     let answered = |variant, right: usize| {

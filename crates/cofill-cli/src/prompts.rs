@@ -10,8 +10,9 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Print a task's prompts, for any engine: those of a benchmark to the byte as lm-evaluation-harness 0.4.8 has them, or those of a task file of
-/// your own, all of whose rows are checked.
+/// Print the prompts of a benchmark or a task file, for any engine.
+///
+/// Those of a benchmark are lm-evaluation-harness 0.4.8's to the byte; of a task file of your own, all rows are checked.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// gsm8k, gsm8k_cot, math500, humaneval, mbpp, or a task file (NAME.toml).

@@ -23,7 +23,9 @@ use std::path::{Path, PathBuf};
 /// Answers that are judged together: a command of a task file is started once for so many.
 const TOGETHER: usize = 16;
 
-/// Score answers to a benchmark as lm-evaluation-harness 0.4.8 does, or to a task file of your own, whoever gave them.
+/// Score answers to a benchmark or a task file, whoever gave them.
+///
+/// Those to a benchmark are scored as lm-evaluation-harness 0.4.8 does, those to a task file of your own by its checker.
 ///
 /// Each line of the predictions is {"case_id":..,"doc_id":0,"raw_output":".."}: the question and all that was generated,
 /// before any stop string is looked for. `case_id` is optional and is given back; other fields are passed over. Half a

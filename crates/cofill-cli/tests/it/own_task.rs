@@ -225,19 +225,31 @@ fn prompts_and_scores_of_other_engines() {
 #[cfg(target_os = "linux")]
 #[test]
 fn score_shows_how_far_it_is() {
-    let folder = Folder::new("progress", &[("t.toml", &task("kind = \"number\"")), ("rows.jsonl", ROWS)]);
-    let predictions = "{\"doc_id\": 1, \"raw_output\": \"5\"}\n".repeat(200);
+    // Slow enough that a line which is drawn ten times a second is drawn.
+    let slow = "sleep 0.5; while read -r line; do echo '{\\\"score\\\": 1}'; done";
+    let check = format!("kind = \"command\"\nargv = [\"sh\", \"-c\", \"{slow}\"]");
+    let folder = Folder::new("progress", &[("t.toml", &task(&check)), ("rows.jsonl", ROWS)]);
+    let predictions = "{\"doc_id\": 1, \"raw_output\": \"5\"}\n".repeat(40);
     folder.write("p.jsonl", predictions.as_bytes());
-    let line = ["score", "--task", &folder.path("t.toml"), "--predictions", &folder.path("p.jsonl")]
+    let line = ["score", "--task", &folder.path("t.toml"), "--predictions", &folder.path("p.jsonl"), "--allow-command"]
         .map(|word| format!("{word:?}"));
     let script = format!("import pty; pty.spawn([{:?}, {}])", COFILL, line.join(", "));
-    let seen =
-        Command::new("python3").args(["-c", &script]).env("TERM", "xterm").stdin(Stdio::null()).output().unwrap();
+    let seen = Command::new("python3")
+        .args(["-c", &script])
+        .env("TERM", "xterm")
+        .env_remove("NO_COLOR")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
     let seen = String::from_utf8_lossy(&seen.stdout).into_owned();
-    assert!(seen.contains("/200") && seen.contains("answers to t"), "{seen:?}");
+    assert!(seen.contains("/40") && seen.contains("answers to t"), "{seen:?}");
     assert!(seen.contains("100.0 %"), "{seen:?}");
     // And nothing of it in a pipe.
-    let piped = run(&format!("score --task {} --predictions {}", folder.path("t.toml"), folder.path("p.jsonl")));
+    let piped = run(&format!(
+        "score --task {} --predictions {} --allow-command",
+        folder.path("t.toml"),
+        folder.path("p.jsonl")
+    ));
     assert_eq!(piped.is_fine().stderr, "");
 }
 
@@ -286,7 +298,7 @@ fn hostile_rows_are_refused_or_asked() {
     };
     with(b"{\"q\": \"a\", \"answer\": \"b\"}\n{\"q\": \"\xff\"}").is_refused(&["line 2 of `rows.jsonl`", "not UTF-8"]);
     let long = json!({"q": "word ".repeat(20_000), "answer": "b"}).to_string();
-    with(long.as_bytes()).is_refused(&["line 1 of `rows.jsonl`", "tokens"]);
+    with(long.as_bytes()).is_refused(&["line 1 of `rows.jsonl`", "positions", "shorten it"]);
     // NUL, control characters and templates in values are texts like any other.
     let odd = json!({"q": "\0\u{1b}[31m {q} {{ [MASK:4]", "answer": "\0"}).to_string();
     assert_eq!(with(odd.as_bytes()).is_fine().json()["n"], 1);

@@ -338,7 +338,12 @@ fn wrong_requests_are_refused_and_leave_nothing_behind() {
     let folder = Folder::new("wrong", "\"topk:{4,8\"", 6);
     folder.sweep("plan RECIPE DIR").is_refused(&["recipe.toml", "line 5", "topk:{4,8", "does not close"]);
     folder.recipe("\"topk:4\"]\nsampler = [\"x\"", 6);
-    folder.sweep("run RECIPE DIR").is_refused(&["recipe.toml", "line 6", "unknown key `sampler`; did you mean", "`samplers`"]);
+    folder.sweep("run RECIPE DIR").is_refused(&[
+        "recipe.toml",
+        "line 6",
+        "unknown key `sampler`; did you mean",
+        "`samplers`",
+    ]);
     folder.recipe("\"topk:4\"]\ndtype = \"q3\"\nlengths = [20", 6);
     folder.sweep("plan RECIPE DIR").is_refused(&["line 6", "dtype = \"q3\"", "expected f32"]);
     folder.sweep("work DIR").is_refused(&["DIR", "holds no sweep", "cofill sweep plan"]);

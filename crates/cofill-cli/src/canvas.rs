@@ -39,7 +39,7 @@ impl CanvasArgs {
                 self.prompt = Some(piped::prompt_file(path).map_err(|fail| fail.about("--prompt-file"))?);
             }
             CanvasArgs { prompt_tokens: None, tokens: None, template: None, .. } => {
-                self.prompt = piped::piped_prompt()?
+                self.prompt = piped::piped_prompt()?;
             }
             _ => {}
         }

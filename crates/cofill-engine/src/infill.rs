@@ -42,6 +42,9 @@ pub struct FilledGap {
     pub right: (usize, usize),
 }
 
+/// A gap as it is written, and what that means.
+type Mark = (String, Gap);
+
 /// A text whose gaps are being filled, window after window.
 ///
 /// ```
@@ -61,7 +64,7 @@ pub struct FilledGap {
 pub struct Infill {
     /// The text between the gaps: one more than there are gaps.
     kept: Vec<String>,
-    marks: Vec<(String, Gap)>,
+    marks: Vec<Mark>,
     /// What the model sees of that text.
     seen: Vec<String>,
     tokens: Vec<Vec<TokenId>>,
@@ -347,7 +350,7 @@ fn check(options: &RunOptions) -> Result<()> {
 }
 
 /// A text between and in its gaps.
-fn split(text: &str, marks: GapMarks<'_>) -> Result<(Vec<String>, Vec<(String, Gap)>)> {
+fn split(text: &str, marks: GapMarks<'_>) -> Result<(Vec<String>, Vec<Mark>)> {
     match marks {
         GapMarks::Masks => {
             let (mut kept, mut gaps) = (Vec::new(), Vec::new());

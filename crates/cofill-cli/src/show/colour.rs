@@ -102,9 +102,10 @@ impl Shades {
 
 /// The colour of `confidence` between step `at` and the next.
 fn mixed(confidence: f64, at: usize) -> [u8; 3] {
+    let confidence = if confidence.is_nan() { 0.0 } else { confidence }; // whatever a sampler says can be drawn
     let (from, _, low) = STEPS[at];
     let (to, high) = STEPS.get(at + 1).map_or((1.0, low), |(to, _, high)| (*to, *high));
-    let part = ((confidence - from) / (to - from)).max(0.0).min(1.0); // a number, whatever it was
+    let part = ((confidence - from) / (to - from)).clamp(0.0, 1.0);
     let mix = |low: u8, high: u8| (f64::from(low) + part * (f64::from(high) - f64::from(low))).round() as u8;
     [mix(low[0], high[0]), mix(low[1], high[1]), mix(low[2], high[2])]
 }

@@ -10,6 +10,16 @@ mod select;
 // `cofill generate`: the answer, the picture, JSON, wrong arguments.
 mod generate;
 
+// A terminal for those who want to be at one.
+#[cfg(target_os = "linux")]
+mod pty;
+
+// `cofill chat`: by a script and at a terminal.
+mod chat;
+
+// `cofill compare`: answers side by side, where they part.
+mod compare;
+
 // `cofill trace`: replay and diff.
 mod trace;
 

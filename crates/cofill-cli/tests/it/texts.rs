@@ -20,7 +20,20 @@ fn every_sampler_as_json() {
 fn help_texts() {
     let models = ["models", "models inspect", "models verify", "models quantise"];
     let harness = ["prompts", "score", "data", "data check"];
-    let others = ["", "generate", "serve", "eval", "select", "probe", "trace", "trace html", "samplers", "report"];
+    let others = [
+        "",
+        "generate",
+        "chat",
+        "compare",
+        "serve",
+        "eval",
+        "select",
+        "probe",
+        "trace",
+        "trace html",
+        "samplers",
+        "report",
+    ];
     let sweep = ["sweep", "sweep run", "sweep plan", "sweep work", "sweep merge", "sweep submit"];
     let diagnose =
         ["diagnose", "diagnose intervention", "diagnose deferral", "diagnose predicates", "explain", "calibrate"];

@@ -279,6 +279,9 @@ impl Session {
     fn report(&self, generation: &Generation, answer: &str, options: &RunOptions) -> Done<()> {
         let mut out = std::io::stdout().lock();
         let is_stopped = generation.finish == Finish::Cancelled;
+        if is_stopped {
+            self.say(""); // behind the ^C that terminals write
+        }
         if !is_stopped || !answer.is_empty() {
             // A file or a program gets the text as it is; a terminal, only what it shows.
             let answer = if out.is_terminal() { lines(answer) } else { answer.to_owned() };

@@ -25,6 +25,15 @@ mod asking;
 
 // `cofill infill`: gaps in place, and everything else as it was.
 mod infill;
+// A terminal for those who want to be at one.
+#[cfg(target_os = "linux")]
+mod pty;
+
+// `cofill chat`: by a script and at a terminal.
+mod chat;
+
+// `cofill compare`: answers side by side, where they part.
+mod compare;
 
 // `cofill trace`: replay and diff.
 mod trace;

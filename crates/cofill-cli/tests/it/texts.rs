@@ -20,9 +20,22 @@ fn every_sampler_as_json() {
 fn help_texts() {
     let models = ["models", "models inspect", "models verify", "models quantise"];
     let harness = ["prompts", "score", "data", "data check"];
-    let others =
-        ["", "generate", "infill", "serve", "eval", "select", "probe", "trace", "trace html", "samplers", "report"];
-    let sweep = ["sweep", "sweep run", "sweep plan", "sweep work", "sweep merge", "sweep submit"];
+    let others = [
+        "",
+        "generate",
+        "chat",
+        "infill",
+        "compare",
+        "serve",
+        "eval",
+        "select",
+        "probe",
+        "trace",
+        "trace html",
+        "samplers",
+        "report",
+    ];
+    let sweep = ["sweep", "sweep run", "sweep plan", "sweep work", "sweep status", "sweep merge", "sweep submit"];
     let diagnose = [
         "diagnose",
         "diagnose intervention",

@@ -9,6 +9,7 @@ mod calibrate;
 mod canvas;
 mod data;
 mod diagnose;
+mod download_bars;
 mod eval;
 mod examples;
 mod explain;
@@ -22,6 +23,7 @@ mod output;
 mod probe;
 mod progress;
 mod prompts;
+mod pull;
 mod report;
 mod samplers;
 mod score;
@@ -55,6 +57,7 @@ enum Command {
     Select(select::Args),
     Probe(probe::Args),
     Models(models::Args),
+    Pull(pull::Args),
     Samplers(samplers::Args),
     Trace(trace::Args),
     Explain(Box<explain::Args>),
@@ -93,12 +96,14 @@ fn program() -> std::io::Result<PathBuf> {
 }
 
 fn command(command: Command) -> ExitCode {
+    download_bars::draw_downloads();
     let done = match command {
         Command::Generate(mut args) => settled(&mut args.run).and_then(|()| generate::run(&args)),
         Command::Serve(args) => serve::run(&args),
         Command::Select(args) => select::run(&args),
         Command::Probe(args) => probe::run(&args),
         Command::Models(args) => models::run(&args),
+        Command::Pull(args) => pull::run(&args),
         Command::Samplers(args) => samplers::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Explain(mut args) => settled(&mut args.run).and_then(|()| explain::run(&args)),

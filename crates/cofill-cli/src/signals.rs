@@ -28,6 +28,26 @@ fn listen() -> std::io::Result<()> {
     Ok(())
 }
 
+/// From now on, Ctrl-C says this before it ends the process. Only for commands that do nothing else.
+#[cfg(target_os = "linux")]
+pub(crate) fn say_when_interrupted(message: &'static str) -> std::io::Result<()> {
+    use signal_hook::consts::signal::{SIGINT, SIGTERM};
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
+    std::thread::spawn(move || {
+        for signal in signals.forever() {
+            // Below whatever a bar has drawn.
+            let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("\n{message}\n").as_bytes());
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
+        }
+    });
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn say_when_interrupted(_: &'static str) -> std::io::Result<()> {
+    Ok(())
+}
+
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn end_programs_first() -> std::io::Result<()> {
     Ok(())

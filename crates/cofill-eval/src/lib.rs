@@ -7,6 +7,7 @@
 //! [`diagnose`] tests what ADAS believes: that attention among masked positions tells what revealing one does to another.
 
 pub mod diagnose;
+pub mod fetch_data;
 pub mod infill;
 pub mod judges;
 pub mod open;

@@ -215,6 +215,7 @@ impl Http {
 
     /// What it means that nobody answered.
     fn no_answer(&self, error: ureq::Error, here: &Origin, subject: &Subject<'_>) -> Failure {
+        use std::io::ErrorKind as Kind;
         use ureq::{Error as E, Timeout};
         let host = format!("{}://{}", here.scheme, here.host);
         let unreachable = |why: String| {
@@ -223,7 +224,15 @@ impl Http {
         };
         let no_contact = match &error {
             E::HostNotFound | E::ConnectionFailed | E::Timeout(Timeout::Connect | Timeout::Resolve) => true,
-            E::Io(io) => io.kind() == std::io::ErrorKind::ConnectionRefused,
+            // A name that cannot be resolved has no kind of its own, so these are the ones that a server may cause.
+            E::Io(io) => !matches!(
+                io.kind(),
+                Kind::ConnectionReset
+                    | Kind::ConnectionAborted
+                    | Kind::BrokenPipe
+                    | Kind::UnexpectedEof
+                    | Kind::TimedOut
+            ),
             // These do not pass by themselves: certificates, proxies.
             E::Tls(_) | E::Pem(_) | E::Rustls(_) | E::InvalidProxyUrl | E::BadUri(_) | E::Http(_) => {
                 return unreachable(error.to_string());

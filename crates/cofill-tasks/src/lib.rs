@@ -21,6 +21,7 @@ pub mod judge;
 pub mod mini;
 pub mod mt19937;
 mod pystr;
+pub mod sources;
 pub mod wrapper;
 
 use benchmarks::Benchmark;

@@ -114,6 +114,8 @@ fn run_check(args: &Check) -> Done {
         writeln!(out, "\n{}", verdict("can be run", &ready))?;
         if !complete {
             writeln!(out, "{}", verdict("lack files", &lacking))?;
+            let to = args.folder.display();
+            let _ = writeln!(std::io::stderr(), "`cofill data fetch --to {to}` gets what is missing");
         }
     }
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -139,7 +141,7 @@ fn describe(finding: &Finding) -> String {
     let rest = match &finding.found {
         Ok(source) if source.is_known() => format!("{} rows", source.rows),
         Ok(source) => format!("{} rows; sha256 {}, not {}", source.rows, source.sha256, finding.file.sha256),
-        Err(Error::Missing { .. }) => format!("`cofill data fetch` gets it, or get {}", finding.file.origin),
+        Err(Error::Missing { .. }) => format!("get {}", finding.file.origin),
         Err(error) => error.to_string(),
     };
     start + &rest

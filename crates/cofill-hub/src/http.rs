@@ -149,7 +149,7 @@ impl Http {
                     builder = builder.header("if-range", format!("\"{etag}\""));
                 }
             }
-            let response = builder.call().map_err(|error| self.no_answer(error, &here, subject))?;
+            let response = builder.call().map_err(|error| self.no_answer(&error, &here, subject))?;
             self.reached.store(true, Ordering::Relaxed);
             let (parts, body) = response.into_parts();
             let text = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok());
@@ -214,7 +214,7 @@ impl Http {
     }
 
     /// What it means that nobody answered.
-    fn no_answer(&self, error: ureq::Error, here: &Origin, subject: &Subject<'_>) -> Failure {
+    fn no_answer(&self, error: &ureq::Error, here: &Origin, subject: &Subject<'_>) -> Failure {
         use std::io::ErrorKind as Kind;
         use ureq::{Error as E, Timeout};
         let host = format!("{}://{}", here.scheme, here.host);
@@ -222,7 +222,7 @@ impl Http {
             let place = subject.place.to_owned();
             Failure::Final(Error::Unreachable { host: host.clone(), why, place, mirror: subject.mirror })
         };
-        let no_contact = match &error {
+        let no_contact = match error {
             E::HostNotFound | E::ConnectionFailed | E::Timeout(Timeout::Connect | Timeout::Resolve) => true,
             // A name that cannot be resolved has no kind of its own, so these are the ones that a server may cause.
             E::Io(io) => !matches!(

@@ -4,7 +4,7 @@ use crate::Checksum;
 use crate::cache::{self, locks_folder, repo_folder};
 use crate::download::{Event, Job, download, existing, left_over};
 use crate::error::{Error, Result};
-use crate::http::{Failure, Http, Patience, Refusal, Request, Subject};
+use crate::http::{Http, Patience, Refusal, Request, Subject};
 use crate::listing::{self, Listing, RemoteFile};
 use crate::lock;
 use crate::name::ModelName;
@@ -16,11 +16,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+/// How many bytes fit into a folder.
+type Room = Box<dyn Fn(&Path) -> std::io::Result<u64> + Send + Sync>;
+
 /// A client of the hub.
 pub struct Hub {
     pub(crate) settings: Settings,
     pub(crate) http: Http,
-    room: Box<dyn Fn(&Path) -> std::io::Result<u64> + Send + Sync>,
+    room: Room,
 }
 
 /// What became of a pull.
@@ -304,13 +307,4 @@ impl Planned {
 
 fn has_size(path: &Path, size: u64) -> bool {
     path.metadata().is_ok_and(|found| found.is_file() && found.len() == size)
-}
-
-impl From<Failure> for Error {
-    fn from(failure: Failure) -> Error {
-        match failure {
-            Failure::Final(error) => error,
-            Failure::Passing { why, host, .. } => Error::GaveUp { what: host, times: 1, why },
-        }
-    }
 }

@@ -74,7 +74,7 @@ pub(crate) fn scan_model(repo: String, folder: PathBuf) -> CachedModel {
 pub(crate) fn disk_bytes(folder: &Path) -> u64 {
     let regular = |(_, path): &(String, PathBuf)| {
         let found = path.symlink_metadata().ok()?;
-        found.is_file().then(|| found.len())
+        found.is_file().then_some(found.len())
     };
     files(folder).iter().filter_map(regular).sum()
 }

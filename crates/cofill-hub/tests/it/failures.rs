@@ -196,7 +196,7 @@ fn a_file_that_changes_between_attempts_is_noticed() {
     bench.hub.rule(move |seen| {
         n += u32::from(seen.path.ends_with("model.safetensors"));
         let headers = vec![("location", format!("{to}/x")), ("x-linked-etag", other.clone())];
-        (n == 2 && seen.path.ends_with("model.safetensors")).then(|| Act::Status(302, headers))
+        (n == 2 && seen.path.ends_with("model.safetensors")).then_some(Act::Status(302, headers))
     });
     bench.cdn.page("/x", b"another");
     let error = failed(&bench);

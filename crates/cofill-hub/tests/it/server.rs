@@ -214,17 +214,17 @@ fn serve(stream: TcpStream, state: &State) -> std::io::Result<()> {
     state.seen.lock().unwrap().push(seen.clone());
     let act = state.rule.lock().unwrap().as_mut().and_then(|rule| rule(&seen));
     let page = state.pages.lock().unwrap().get(&seen.path).cloned();
-    answer(stream, state, &seen, act, page)
+    answer(stream, state, &seen, act.as_ref(), page)
 }
 
 fn answer(
     mut stream: TcpStream,
     state: &State,
     seen: &Seen,
-    act: Option<Act>,
+    act: Option<&Act>,
     page: Option<Page>,
 ) -> std::io::Result<()> {
-    let mut page = match (&act, page) {
+    let mut page = match (act, page) {
         (Some(Act::HangUp), _) => return Ok(()),
         (Some(Act::Status(status, more)), _) => {
             let headers = more.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
@@ -236,7 +236,7 @@ fn answer(
             Page { status: 404, headers, body: Arc::default() }
         }
     };
-    if let Some(Act::Content(other)) = &act {
+    if let Some(Act::Content(other)) = act {
         page.body = Arc::new(other.clone());
     }
     let whole = page.body.clone();
@@ -257,7 +257,7 @@ fn answer(
         }
     }
     let more;
-    match &act {
+    match act {
         Some(Act::SaysLength(length)) => headers.push(("content-length".into(), length.to_string())),
         Some(Act::TooMuch(rest)) => {
             more = [body, rest].concat();
@@ -274,7 +274,7 @@ fn answer(
         return Ok(());
     }
     let most = match act {
-        Some(Act::CutAfter(most) | Act::HoldAfter(most)) => usize::try_from(most).unwrap().min(body.len()),
+        Some(Act::CutAfter(most) | Act::HoldAfter(most)) => usize::try_from(*most).unwrap().min(body.len()),
         _ => body.len(),
     };
     for chunk in body[..most].chunks(64 << 10) {

@@ -145,7 +145,7 @@ impl From<cofill_engine::Error> for Fail {
             }
             Error::MaskInPrompt { .. } => "--tokens takes M for a mask",
             Error::ChatWithoutPrompt => "leave out --chat, or write a prompt behind the command",
-            Error::UnknownModel { .. } | Error::NotDownloaded { .. } => {
+            Error::UnknownModel { .. } | Error::NotDownloaded { .. } | Error::PartlyDownloaded { .. } => {
                 return Fail::Request(anyhow::Error::new(error).context("--model"));
             }
             Error::BadGap { .. } | Error::NoGap => {
@@ -156,11 +156,28 @@ impl From<cofill_engine::Error> for Fail {
         match error {
             Error::Model(error) => error.into(),
             Error::Decode(error) => error.into(),
+            Error::Hub(error) => error.into(),
             Error::Language(LanguageError::Unsatisfiable { shortest, .. }) => {
                 Fail::request(format!("{error} (-n {shortest}; in a template, [MASK:{shortest}])"))
             }
             error if remedy.is_empty() => Fail::Request(error.into()),
             error => Fail::request(format!("{error}; {remedy}")),
+        }
+    }
+}
+
+/// Wrong names are the user's; networks, servers and disks are nobody's.
+impl From<cofill_hub::Error> for Fail {
+    fn from(error: cofill_hub::Error) -> Fail {
+        if error.is_request() { Fail::Request(error.into()) } else { Fail::Run(error.into()) }
+    }
+}
+
+impl From<cofill_eval::fetch_data::Error> for Fail {
+    fn from(error: cofill_eval::fetch_data::Error) -> Fail {
+        match error {
+            cofill_eval::fetch_data::Error::Hub(error) => error.into(),
+            error => Fail::Run(error.into()),
         }
     }
 }
@@ -172,7 +189,7 @@ impl From<cofill_eval::open::Error> for Fail {
         let with = |remedy: &str| Fail::request(format!("{error}; {remedy}"));
         match error {
             Error::TooMany { .. } => with("lower --limit"),
-            Error::NoData { .. } => with("add --data DIR, `cofill data check DIR` says which"),
+            Error::NoData { task } => with(&format!("`cofill data fetch {task}` gets them, --data DIR names yours")),
             Error::Infill(cofill_eval::infill::Error::NoFile) => with("add --data FILE.jsonl"),
             Error::NoBos { .. } => with("give --bos false"),
             Error::Idle(ref idle) => {

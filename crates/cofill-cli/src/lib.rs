@@ -13,6 +13,7 @@ mod compare;
 mod completions;
 mod data;
 mod diagnose;
+mod download_bars;
 mod eval;
 mod everywhere;
 mod examples;
@@ -30,6 +31,7 @@ mod piped;
 mod probe;
 mod progress;
 mod prompts;
+mod pull;
 mod quiet;
 mod report;
 mod samplers;
@@ -71,6 +73,7 @@ enum Command {
     Select(select::Args),
     Probe(probe::Args),
     Models(models::Args),
+    Pull(pull::Args),
     Samplers(samplers::Args),
     Trace(trace::Args),
     Explain(Box<explain::Args>),
@@ -124,6 +127,7 @@ fn parsed(args: &[OsString]) -> ExitCode {
 }
 
 fn command(command: Command) -> fail::Done {
+    download_bars::draw_downloads();
     match command {
         Command::Generate(mut args) => generate::run(&mut args),
         Command::Chat(mut args) => settled(&mut args.run).and_then(|()| chat::run(&args)),
@@ -133,6 +137,7 @@ fn command(command: Command) -> fail::Done {
         Command::Select(args) => select::run(&args),
         Command::Probe(args) => probe::run(&args),
         Command::Models(args) => models::run(&args),
+        Command::Pull(args) => pull::run(&args),
         Command::Samplers(args) => samplers::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Explain(mut args) => explain::run(&mut args),

@@ -85,6 +85,11 @@ pub fn cache_file(sha256: &str) -> Option<PathBuf> {
     Some(cache_folder()?.join("calibration").join(format!("{sha256}.json")))
 }
 
+/// Where benchmark files are kept that somebody fetched without saying where to; `None` where no home folder is known.
+pub fn data_folder() -> Option<PathBuf> {
+    Some(cache_folder()?.join("data"))
+}
+
 /// `COFILL_CACHE`, or `cofill` in the system's folder for caches.
 fn cache_folder() -> Option<PathBuf> {
     let folder = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);

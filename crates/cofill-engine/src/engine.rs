@@ -4,7 +4,7 @@ use crate::calibration;
 use crate::codec::{Codec, Text};
 use crate::constrain::Remembered;
 use crate::options::{Ends, RunOptions};
-use crate::{Error, Result, TOY, hub_cache};
+use crate::{Error, Result, TOY, hub};
 use cofill::toy::Toy;
 use cofill::{Denoiser, HeadAttention, Prediction, Query, SamplerSpec, TokenId};
 use cofill_model::{AttentionRow, Checkpoint, Companion, Config, GenerationDefaults, Message, Model};
@@ -161,22 +161,17 @@ impl Engine {
         Ok(engine)
     }
 
-    /// A checkpoint of which nothing is loaded yet; the toy is none. `org/name` is looked for in Hugging Face's cache, too.
+    /// A checkpoint of which nothing is loaded yet; the toy is none. `org/name` is looked for in Hugging Face's cache, too, and
+    /// `hf:org/name` is fetched into it if it is not there.
     pub fn checkpoint_at(place: &Path) -> Result<Checkpoint> {
         let name = || place.display().to_string();
         if place == Path::new(TOY) {
             return Err(Error::NotACheckpoint { name: name() });
         }
-        if Checkpoint::exists(place) {
+        if !hub::may_fetch(&name()) && Checkpoint::exists(place) {
             return Ok(Checkpoint::open(place)?);
         }
-        match hub_cache::find(&name()) {
-            Some(folder) => Ok(Checkpoint::open(&folder)?),
-            None if hub_cache::is_hub_name(&name()) => {
-                Err(Error::NotDownloaded { name: name(), cache: hub_cache::place() })
-            }
-            None => Err(Error::UnknownModel { name: name() }),
-        }
+        Ok(Checkpoint::open(&hub::locate(&name())?)?)
     }
 
     /// Loads a checkpoint, of which tokens alone are not enough: a tokenizer must be there.
@@ -191,9 +186,9 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Whether a name stands for something that takes time to load.
+    /// Whether a name stands for something on this machine that takes time to load.
     pub fn is_checkpoint(name: &str) -> bool {
-        name != TOY && (Checkpoint::exists(Path::new(name)) || hub_cache::find(name).is_some())
+        name != TOY && (Checkpoint::exists(Path::new(name)) || hub::on_this_machine(name).is_some())
     }
 
     /// As it was named.

@@ -19,6 +19,9 @@ pub enum Error {
     /// The language that the text is held to.
     #[error(transparent)]
     Language(#[from] cofill_grammar::Error),
+    /// A model that should be fetched.
+    #[error(transparent)]
+    Hub(#[from] cofill_hub::Error),
     /// There is no such model.
     #[error("unknown model `{name}`{}; give {}", cofill::did_you_mean(name, crate::known_names()), crate::MODEL_NAMES)]
     UnknownModel {
@@ -27,13 +30,23 @@ pub enum Error {
     },
     /// A name of the hub, whose model is not on this machine.
     #[error(
-        "`{name}` is neither a folder nor in the Hugging Face cache (`{}`); download it first (`hf download {name}`), or give {}", .cache.display(), crate::MODEL_NAMES
+        "`{name}` is neither a folder nor in the Hugging Face cache (`{}`); `cofill pull {name}` fetches it, or give {}", .cache.display(), crate::MODEL_NAMES
     )]
     NotDownloaded {
         /// As it was named.
         name: String,
         /// Where it would be.
         cache: PathBuf,
+    },
+    /// A name of the hub, of whose model some files are on this machine.
+    #[error("`{name}` is only partly in the Hugging Face cache (`{}` lacks `{lacking}`); `cofill pull {name}` completes it", .folder.display())]
+    PartlyDownloaded {
+        /// As it was named.
+        name: String,
+        /// Where it is.
+        folder: PathBuf,
+        /// Files that are not there.
+        lacking: String,
     },
     /// `+paths:auto` of a model that nobody calibrated.
     #[error(

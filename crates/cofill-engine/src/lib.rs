@@ -1,6 +1,6 @@
 //! A masked diffusion language model one can talk to.
 //!
-//! An [`Engine`] opens what a name stands for (a model inside the program, a folder, a GGUF file, the toy), turns text into a canvas,
+//! An [`Engine`] opens what a name stands for (a model inside the program, a folder, a GGUF file, one of the hub, the toy), turns text into a canvas,
 //! fills the canvas and reads it. Commands, sweeps and diagnostics are doors on it, and so is whatever else talks to a model.
 //!
 //! ```
@@ -42,7 +42,7 @@ mod error;
 mod gap_length;
 mod generate;
 mod growth;
-mod hub_cache;
+mod hub;
 mod infill;
 mod input;
 mod length;
@@ -53,10 +53,11 @@ mod reading;
 mod schema;
 mod score;
 
-pub use calibration::{Calibrated, cache_file, settle};
+pub use calibration::{Calibrated, cache_file, data_folder, settle};
 pub use codec::Codec;
 pub use cofill_grammar::Error as LanguageError;
 pub use comparison::{CannotCompare, Compared, Comparison};
+pub use cofill_hub::{Error as HubError, Event as DownloadEvent};
 pub use constrain::TextLanguage;
 pub use conversation::{AskedTurn, Conversation, Turn};
 pub use engine::{About, Engine, Reader, Specials};
@@ -65,6 +66,7 @@ pub use gap_length::SettledGap;
 pub use generate::{Filling, Finish, Generation, Prepared, Seconds, StepEvent, begin};
 pub use growth::Ended;
 pub use infill::{FilledGap, GapMarks, Infill, Spent};
+pub use hub::on_download;
 pub use input::{Input, Piece, gaps, parse_tokens};
 pub use length::Length;
 pub use options::{DEFAULT_SAMPLER, Ends, RunOptions, RunSpec};
@@ -76,10 +78,10 @@ pub use score::{Scored, check_rows};
 
 /// The models that can be named.
 #[cfg(feature = "embedded")]
-pub const MODEL_NAMES: &str = "`tiny-llada` or `tiny-dream` (inside this program, trained on the mini tasks), `toy` (a known joint distribution over short sentences), or a LLaDA, Dream, A2D-Qwen or BERT-like checkpoint: a folder or, but for the last, a .gguf file";
+pub const MODEL_NAMES: &str = "`tiny-llada` or `tiny-dream` (inside this program, trained on the mini tasks), `toy` (a known joint distribution over short sentences), or a LLaDA, Dream, A2D-Qwen or BERT-like checkpoint: a folder or, but for the last, a .gguf file, or `hf:org/name` from the Hugging Face hub";
 /// The models that can be named.
 #[cfg(not(feature = "embedded"))]
-pub const MODEL_NAMES: &str = "`toy` (a known joint distribution over short sentences), or a LLaDA, Dream, A2D-Qwen or BERT-like checkpoint: a folder or, but for the last, a .gguf file";
+pub const MODEL_NAMES: &str = "`toy` (a known joint distribution over short sentences), or a LLaDA, Dream, A2D-Qwen or BERT-like checkpoint: a folder or, but for the last, a .gguf file, or `hf:org/name` from the Hugging Face hub";
 
 /// The model that is meant when none is named.
 pub const DEFAULT_MODEL: &str = if cfg!(feature = "embedded") { "tiny-llada" } else { TOY };

@@ -11,6 +11,7 @@
 pub mod command;
 pub mod diagnose;
 pub mod idle;
+pub mod fetch_data;
 pub mod infill;
 pub mod judges;
 pub mod open;

@@ -188,8 +188,10 @@ impl OpenTask {
                 Ok(OpenTask::Mini(MiniTask { task, examples, stops: spec.run.stop.clone() }))
             }
             &TaskName::Benchmark(task) => {
-                let data = spec.data.as_ref().ok_or(Error::NoData { task })?;
-                let loaded = Box::new(task.load(data)?);
+                // Where `cofill data fetch` puts files, unless a folder is named.
+                let fetched = || cofill_engine::data_folder().filter(|folder| folder.is_dir());
+                let data = spec.data.clone().or_else(fetched).ok_or(Error::NoData { task })?;
+                let loaded = Box::new(task.load(&data)?);
                 let variant = Variant { shots: spec.questions.shots, ranks: spec.questions.ranks };
                 loaded.prompts(variant)?; // refuses what cannot be asked, before a model is loaded
                 Ok(OpenTask::Benchmark { loaded, variant, judges: JudgeSet::default() })

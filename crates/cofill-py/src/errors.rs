@@ -62,6 +62,7 @@ impl Raise for cofill_engine::Error {
         match self {
             cofill_engine::Error::Model(error) => error.raise(),
             cofill_engine::Error::Decode(error) => error.raise(),
+            cofill_engine::Error::Hub(error) if !error.is_request() => RunError::new_err(error.to_string()),
             error => request(error),
         }
     }

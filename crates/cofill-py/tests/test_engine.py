@@ -321,7 +321,7 @@ WRONG = {
     "token": (lambda e: e.probe([10**7], [0]), "10000000"),
     "layer": (lambda e: e.probe([1], [0], layer="top"), "top"),
     "model": (lambda e: cofill.Engine("no-such-model"), "unknown model `no-such-model`"),
-    "hub": (lambda e: cofill.Engine("org/no-such-model"), "hf download org/no-such-model"),
+    "hub": (lambda e: cofill.Engine("org/no-such-model"), "cofill pull org/no-such-model"),
     "dtype": (lambda e: cofill.Engine(dtype="int3"), "dtype: "),
     "device": (lambda e: cofill.Engine(device="tpu"), "device: "),
     "threads": (lambda e: cofill.Engine(threads=0), "threads is 0"),

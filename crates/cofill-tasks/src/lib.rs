@@ -24,6 +24,7 @@ pub mod mt19937;
 pub mod own;
 mod pystr;
 pub mod toml_text;
+pub mod sources;
 pub mod wrapper;
 
 use benchmarks::Benchmark;

@@ -10,7 +10,7 @@ use crate::fail::{Done, Fail};
 use crate::progress::Progress;
 use cofill::{Canvas, SamplerSpec};
 use cofill_engine::{Engine, MODEL_NAMES};
-use cofill_model::{Checkpoint, Model};
+use cofill_model::Model;
 use cofill_report::statistics::bootstrap::{Bootstrap, LEVEL, quantile};
 use serde::Serialize;
 use std::io::Write;
@@ -114,7 +114,7 @@ fn load(args: &Args) -> Done<(Model, String)> {
             "`{name}` for --model is no checkpoint; give {MODEL_NAMES}, but not the toy"
         )));
     }
-    Ok((Model::of(&Checkpoint::open(Path::new(name))?, args.size.keep())?, name.clone()))
+    Ok((Model::of(&Engine::checkpoint_at(Path::new(name))?, args.size.keep())?, name.clone()))
 }
 
 /// Walks plain decodes until there are enough pairs.

@@ -1,6 +1,6 @@
 //! `cofill models inspect`: what a checkpoint is, and what it would take to run it.
 
-use super::size;
+use super::{open, size};
 use crate::fail::Done;
 use crate::show::count;
 use cofill::SamplerSpec;
@@ -28,7 +28,7 @@ pub(crate) struct Args {
 const MOST_NAMES: usize = 40;
 
 pub(crate) fn run(args: &Args) -> Done {
-    let checkpoint = Checkpoint::open(&args.path)?;
+    let checkpoint = open(&args.path)?;
     let it = Inspection::of(&checkpoint)?;
     let mut out = std::io::stdout().lock();
     match args.json {

@@ -5,7 +5,7 @@ use crate::fail::{Done, warning_line};
 use crate::output::{ForceArgs, failed, refused};
 use crate::progress::Progress;
 use crate::show::count;
-use cofill_model::{Checkpoint, Dtype, Quantise, printable};
+use cofill_model::{Dtype, Quantise, printable};
 use cofill_report::output::Output;
 use std::io::Write;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Done {
-    let checkpoint = Checkpoint::open(&args.path)?;
+    let checkpoint = super::open(&args.path)?;
     let mut file = Output::whole(&args.out, args.force.existing()).map_err(refused("OUT"))?;
     let job = Quantise { checkpoint: &checkpoint, dtype: args.dtype };
     let progress = Progress::writing();

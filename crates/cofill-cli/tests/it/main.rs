@@ -101,6 +101,14 @@ mod report;
 // Texts held to a schema, an expression or choices.
 mod constraints;
 
+// `cofill pull`, `-m hf:`, `models list` and `rm`, `data fetch`: against a hub on the loopback.
+mod hub;
+
+// That hub: the one of cofill-hub's own tests.
+#[path = "../../../cofill-hub/tests/it/server.rs"]
+#[allow(dead_code)]
+mod server;
+
 // The README's console examples, run as they stand there.
 mod readme;
 

@@ -18,8 +18,8 @@ fn every_sampler_as_json() {
 
 #[test]
 fn help_texts() {
-    let models = ["models", "models inspect", "models verify", "models quantise"];
-    let harness = ["prompts", "score", "data", "data check"];
+    let models = ["pull", "models", "models list", "models rm", "models inspect", "models verify", "models quantise"];
+    let harness = ["prompts", "score", "data", "data check", "data fetch"];
     let others = [
         "",
         "generate",

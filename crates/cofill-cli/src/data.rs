@@ -68,9 +68,8 @@ fn run_fetch(args: &Fetch) -> Done {
     let folder = folder.ok_or_else(|| Fail::request("no home folder is known; give the folder with --to DIR"))?;
     let tasks = if args.tasks.is_empty() { Benchmark::ALL.to_vec() } else { args.tasks.clone() };
     crate::signals::end_programs_first()?;
-    let _interruptible = crate::signals::last_words(|| {
-        "interrupted: what is there is kept, and the same command goes on".into()
-    });
+    let _interruptible =
+        crate::signals::last_words(|| "interrupted: what is there is kept, and the same command goes on".into());
     let bars = DownloadBars::new();
     let hub = Hub::new(Settings::from_env());
     let fetched = fetch(&hub, &Servers::from_env(), &tasks, &folder, &mut |event| bars.event(event));

@@ -42,9 +42,8 @@ pub(crate) fn run(args: &Args) -> Done {
         name = ModelName::parse(&format!("{name}@{revision}"))?;
     }
     crate::signals::end_programs_first()?;
-    let _interruptible = crate::signals::last_words(|| {
-        "interrupted: what is there is kept, and the same command goes on".into()
-    });
+    let _interruptible =
+        crate::signals::last_words(|| "interrupted: what is there is kept, and the same command goes on".into());
     let bars = DownloadBars::new();
     let pulled = Hub::new(Settings::from_env()).pull(&name, args.force, &mut |event| bars.event(event));
     drop(bars);

@@ -10,8 +10,8 @@
 
 pub mod command;
 pub mod diagnose;
-pub mod idle;
 pub mod fetch_data;
+pub mod idle;
 pub mod infill;
 pub mod judges;
 pub mod open;

@@ -23,8 +23,8 @@ pub mod mini;
 pub mod mt19937;
 pub mod own;
 mod pystr;
-pub mod toml_text;
 pub mod sources;
+pub mod toml_text;
 pub mod wrapper;
 
 use benchmarks::Benchmark;

@@ -116,7 +116,7 @@ fn range(problem: &str, given: &str) -> Option<String> {
     let most: u64 = most.parse().ok()?;
     // The limit of a type is worth naming only to whom it stops.
     let of_type = [u16::MAX.into(), u32::MAX.into(), i64::MAX.cast_unsigned(), u64::MAX].contains(&most);
-    match of_type && given.starts_with(['-', '0']) {
+    match of_type && given.parse().is_ok_and(|given: i128| given <= most.into()) {
         true => Some(format!("a whole number, {least} or more")),
         false => Some(format!("a whole number, {least} to {most}")),
     }
@@ -280,6 +280,7 @@ mod tests {
     fn ranges_in_words() {
         assert_eq!(range("0 is not in 1..=256", "0").as_deref(), Some("a whole number, 1 to 256"));
         assert_eq!(range("0 is not in 1..=4294967295", "0").as_deref(), Some("a whole number, 1 or more"));
+        assert_eq!(range("1 is not in 2..=4294967295", "1").as_deref(), Some("a whole number, 2 or more"));
         let huge = range("5000000000 is not in 1..=4294967295", "5000000000");
         assert_eq!(huge.as_deref(), Some("a whole number, 1 to 4294967295"));
         assert_eq!(range("not a range at all", "x"), None);

@@ -149,7 +149,7 @@ fn wrong_requests_are_refused() {
     intervention("--task gsm8k").is_refused(&["gsm8k needs its data files", "--data"]);
     intervention("--task chain --layer 99").is_refused(&["99"]);
     intervention("--task chain --layer top").is_refused(&["--layer", "first, middle, last"]);
-    intervention("--task chain --k 1").is_refused(&["1", "2.."]);
+    intervention("--task chain --k 1").is_refused(&["'1'", "--k", "2 or more"]);
     intervention("--task chain --steps 40").is_refused(&["--steps", "40", "5 steps"]);
     intervention("--task chain --alpha nan").is_refused(&["--alpha", "0 or more"]);
     intervention("--task chain --alpha -1").is_refused(&["--alpha", "-1"]);

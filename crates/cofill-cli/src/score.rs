@@ -120,7 +120,10 @@ fn open(args: &Args) -> Done<(OpenTask, EvalSpec)> {
     spec.judges = args.judges.clone();
     let wrapper = Some(args.wrapper).filter(|wrapper| *wrapper != Wrapper::Plain);
     spec.questions = TaskOptions { wrapper, ..TaskOptions::default() };
-    let mut task = OpenTask::open_unjudged(&spec)?;
+    // Answers are scored without their prompts, so a benchmark needs none of its few-shot examples here.
+    let mut unprompted = spec.clone();
+    unprompted.questions.shots = matches!(spec.task, TaskName::Benchmark(_)).then_some(0);
+    let mut task = OpenTask::open_unjudged(&unprompted)?;
     task.check_options(&spec)?;
     task.start_judges(&spec)?;
     Ok((task, spec))

@@ -41,7 +41,7 @@ pub(super) fn ticks_beside(axis: &Axis, high: f64, sizes: &Sizes) -> Vec<(f64, S
         let places: Vec<f64> = ticks.iter().map(|(value, _)| axis.place(*value) * high).collect();
         places.windows(2).all(|pair| (pair[1] - pair[0]).abs() >= 1.25 * sizes.tick)
     };
-    thinned(axis.ticks(), fits)
+    thinned(&axis.ticks(), fits)
 }
 
 /// The ticks of a horizontal axis that fit beside each other. Names, of which none may be missing, are turned instead.
@@ -58,12 +58,12 @@ pub(super) fn ticks_below(axis: &Axis, wide: f64, sizes: &Sizes) -> Below {
             let ticks = ticks.into_iter().map(|(value, name)| (value, name.replace('\n', ", "))).collect();
             Below { ticks, turned: true }
         }
-        _ => Below { ticks: thinned(ticks, fits), turned: false },
+        _ => Below { ticks: thinned(&ticks, fits), turned: false },
     }
 }
 
 /// Every tick, or every second, or every third, ..: the most that fit.
-fn thinned(ticks: Vec<(f64, String)>, fits: impl Fn(&[(f64, String)]) -> bool) -> Vec<(f64, String)> {
+fn thinned(ticks: &[(f64, String)], fits: impl Fn(&[(f64, String)]) -> bool) -> Vec<(f64, String)> {
     let every = |stride: usize| ticks.iter().step_by(stride).cloned().collect::<Vec<_>>();
     (1..ticks.len()).map(every).find(|ticks| fits(ticks)).unwrap_or_else(|| every(ticks.len().max(1)))
 }

@@ -137,6 +137,9 @@ fn short(value: &Value) -> String {
 /// make two tasks of one.
 const OF_THE_SAMPLER: [&str; 3] = ["companion", "companion_sha256", "pair_head_sha256"];
 
+/// The values of a field, by the curve that they are compared within; one nameless curve where all runs are.
+type ByCurve = BTreeMap<String, BTreeSet<String>>;
+
 /// Runs of a model on a task that differ in more than the sampler (length, blocks, seed, weights) are tasks of their own, named by
 /// what differs: points of one curve have everything else in common. A field that one of them does not name is the default there, and
 /// differs from whatever another one names. What a sampler brings along ([`OF_THE_SAMPLER`]) tells runs apart only if they are of one curve.
@@ -147,7 +150,7 @@ fn told_apart(mut runs: Vec<Run>) -> Vec<OperatingPoint> {
         fields.entry(of(&run.point)).or_default().extend(run.setting.keys().cloned());
     }
     // Of every field of a model on a task: the values of all runs, or of each curve's.
-    let mut values: BTreeMap<(String, String), BTreeMap<String, BTreeMap<String, BTreeSet<String>>>> = BTreeMap::new();
+    let mut values: BTreeMap<(String, String), BTreeMap<String, ByCurve>> = BTreeMap::new();
     for run in &runs {
         let PointSampler { rule, variant, .. } = &run.point.sampler;
         for field in &fields[&of(&run.point)] {

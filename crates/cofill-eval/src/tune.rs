@@ -168,6 +168,8 @@ pub fn search<A: Answers>(
         None => None,
     };
     let verdict = match (&confirmation, best) {
+        // Whoever was not asked may fit.
+        (_, None) if search.cut_short => Verdict::Unconfirmed,
         (_, None) => Verdict::NobodyFits,
         (None, _) => Verdict::Unconfirmed,
         (Some(Confirmation { difference: None, .. }), _) => Verdict::DefaultIsBest,

@@ -258,9 +258,9 @@ fn time_ends_a_search_honestly() {
     assert!(confirmation.best.measured.prompts < 300 && confirmation.best.measured.prompts > 0, "{confirmation:?}");
     assert_eq!(confirmation.best.measured.prompts, confirmation.default.measured.prompts);
     assert!(found.candidates.iter().any(|candidate| candidate.out == Some(Out::TimeUp)));
-    // Not even one rung: nobody is known to fit.
+    // Not even one rung: nobody is known to fit, nor not to.
     let none = limited(30);
-    assert_eq!((none.best, none.verdict, none.cut_short), (None, Verdict::NobodyFits, true));
+    assert_eq!((none.best, none.verdict, none.cut_short), (None, Verdict::Unconfirmed, true));
     // With time enough it is as without a limit.
     let all = limited(1_000_000);
     assert!(!all.cut_short);

@@ -120,6 +120,10 @@ impl Tuned {
     pub fn about_default(&self) -> String {
         let Tuned { default, budget, .. } = self;
         let name = &default.sampler;
+        let is_measured = |candidate: &Candidate| candidate.sampler == *name && !candidate.rungs.is_empty();
+        if !self.candidates.iter().any(is_measured) {
+            return format!("The time was up before {name}, to compare with, was measured.");
+        }
         match default.role {
             Role::Default => {
                 format!("The default is {name}, what is used when nobody names a sampler; it fits the budget.")

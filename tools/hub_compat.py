@@ -7,7 +7,8 @@ import os
 import sys
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
-REPO = "org/tiny"
+# `serve FOLDER [NAME]`: the folder under a name.
+REPO = sys.argv[3] if len(sys.argv) > 3 else "org/tiny"
 NEEDED = ["config.json", "tokenizer.json", "model.safetensors"]
 
 

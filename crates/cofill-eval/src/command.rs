@@ -192,10 +192,11 @@ fn verdicts(output: &[u8], answers: &[Value]) -> Result<Vec<Result<Score, String
             let shown: String = String::from_utf8_lossy(line).chars().take(60).collect();
             format!("line {n} of the command is not JSON: `{}`", shown.escape_debug())
         })?;
-        if let (Some(said), Some(asked)) = (line.get("doc_id"), answers.get(n - 1).map(|answer| &answer["doc_id"])) {
-            if said != asked {
-                return Err(format!("line {n} of the command is about doc_id {said}, where {asked} belongs"));
-            }
+        let asked = answers.get(n - 1).map(|answer| &answer["doc_id"]);
+        if let (Some(said), Some(asked)) = (line.get("doc_id"), asked)
+            && said != asked
+        {
+            return Err(format!("line {n} of the command is about doc_id {said}, where {asked} belongs"));
         }
         all.push(verdict(&line).map_err(|problem| format!("line {n} of the command {problem}")));
     }

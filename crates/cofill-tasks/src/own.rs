@@ -224,7 +224,7 @@ impl OwnTask {
         let file = self.path.display().to_string();
         let mut held_to = None;
         for (doc, row) in self.rows.rows.iter().enumerate() {
-            let wrong = |problem| self.rows.wrong(row, &file, problem);
+            let wrong = |problem: String| self.rows.wrong(row, &file, &problem);
             self.checker.problem(&row.fields).map_err(wrong)?;
             self.ask(row).map_err(wrong)?;
             if let Checker::Choice(choice) = &self.checker {
@@ -239,7 +239,7 @@ impl OwnTask {
         self.held_to = held_to;
         if let Some(FewShot { pool, answer, .. }) = &self.fewshot {
             for row in &pool.rows {
-                let wrong = |problem| pool.wrong(row, &file, problem);
+                let wrong = |problem: String| pool.wrong(row, &file, &problem);
                 self.ask(row).map_err(wrong)?;
                 answer.fill(&row.fields, &[]).map_err(wrong)?;
             }
@@ -249,7 +249,7 @@ impl OwnTask {
             let length = self.prompt(doc).len();
             if length > template::LONGEST {
                 let problem = format!("makes a prompt of {length} bytes, but at most {} are asked", template::LONGEST);
-                return Err(self.rows.wrong(&self.rows.rows[doc], &file, problem));
+                return Err(self.rows.wrong(&self.rows.rows[doc], &file, &problem));
             }
         }
         Ok(())
@@ -452,7 +452,7 @@ fn split(
             return none(Split::Train, "nobody trains on a task file; ask for test or validation");
         }
         (Some(split), None) => {
-            let is_wanted = |row: &OwnRow| (row.hash() % VALIDATION == 0) == (split == Split::Validation);
+            let is_wanted = |row: &OwnRow| row.hash().is_multiple_of(VALIDATION) == (split == Split::Validation);
             rows.rows.retain(is_wanted);
         }
     }

@@ -302,7 +302,7 @@ impl StateArgs {
             Steps::Given(steps) => json!(steps),
         };
         let what = [
-            ("tasks", json!(self.tasks().iter().map(|task| task.name()).collect::<Vec<_>>())),
+            ("tasks", json!(self.tasks().iter().map(TaskName::name).collect::<Vec<_>>())),
             ("prompts", json!(self.prompts)),
             ("models", fingerprints(&self.models, subjects)?),
             ("dtype", json!(self.run.dtype)),

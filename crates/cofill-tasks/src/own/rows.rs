@@ -88,7 +88,7 @@ impl Rows {
     }
 
     /// A problem with a row, by its place.
-    pub(super) fn wrong(&self, row: &OwnRow, file: &str, problem: String) -> Error {
+    pub(super) fn wrong(&self, row: &OwnRow, file: &str, problem: &str) -> Error {
         match self.sha256 {
             Some(_) => Error::Row { name: self.name.clone(), line: row.line, problem: format!("it {problem}") },
             None => Error::InlineRow { name: file.into(), row: row.line, problem: format!("it {problem}") },

@@ -254,5 +254,5 @@ fn kill(id: u32) {
 #[cfg(not(target_os = "linux"))]
 fn kill(_: u32) {}
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests;

@@ -1,3 +1,5 @@
+#![cfg(unix)] // they speak to `sh`
+
 use super::*;
 use serde_json::json;
 

@@ -44,7 +44,9 @@ pub(crate) struct Args {
     force: ForceArgs,
 }
 
-pub(crate) fn run(args: &Args) -> Done {
+pub(crate) fn run(args: &mut Args) -> Done {
+    args.canvas.read()?;
+    let args = &*args;
     let samplers = &args.samplers;
     check(samplers)?;
     check_companion(samplers, &args.options)?;
@@ -60,7 +62,7 @@ pub(crate) fn run(args: &Args) -> Done {
     };
     let (input, options) = args.canvas.input(&engine, &args.options)?;
     let comparison = Comparison::prepare(&mut engine, &input, samplers, &options).map_err(|refused| {
-        let fail = Fail::from(refused.error);
+        let fail = Fail::from(*refused.error);
         match refused.sampler {
             Some(sampler) => fail.about(&format!("-s {sampler}")),
             None => fail,
@@ -87,7 +89,7 @@ pub(crate) fn run(args: &Args) -> Done {
         };
         writeln!(out, "{}", serde_json::to_string(&object)?)?;
     } else {
-        write!(out, "{}", page::page(&all, &partings, page::Look::of_stdout()))?;
+        write!(out, "{}", page::page(&all, &partings, &page::Look::of_stdout()))?;
     }
     out.flush()?;
     let failures: Vec<Fail> = all

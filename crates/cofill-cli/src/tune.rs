@@ -313,7 +313,7 @@ fn refusal(error: Error, args: &Args) -> Fail {
         Error::SecondsTogether { .. } => with("leave out --jobs"),
         Error::TooFewPrompts { .. } => with("give more rows"),
         Error::Nobody { .. } => with("leave out --exclude, or name candidates with --sampler"),
-        Error::Candidate { sampler, source } => Fail::from(source).about(&format!("candidate `{sampler}`")),
+        Error::Candidate { sampler, source } => Fail::from(*source).about(&format!("candidate `{sampler}`")),
         Error::Output(error) => refused("--out")(error),
         Error::Results(results::Error::Output(error)) => refused("--out")(error),
         Error::Results(error) => {

@@ -39,7 +39,7 @@ pub struct CannotCompare {
     /// The sampler that cannot be used; `None` when it is the canvas.
     pub sampler: Option<SamplerSpec>,
     /// Why.
-    pub error: Error,
+    pub error: Box<Error>,
 }
 
 impl Comparison {
@@ -52,7 +52,7 @@ impl Comparison {
         samplers: &[SamplerSpec],
         options: &RunOptions,
     ) -> Result<Comparison, CannotCompare> {
-        let of_canvas = |error| CannotCompare { sampler: None, error };
+        let of_canvas = |error| CannotCompare { sampler: None, error: Box::new(error) };
         let (input, gaps) = engine.settle_gaps(input, options).map_err(of_canvas)?;
         engine.check_canvas(&input, options).map_err(of_canvas)?;
         let mut contenders = Vec::with_capacity(samplers.len());
@@ -69,7 +69,9 @@ impl Comparison {
                 header.probes = prepared.probes();
                 Ok(Contender { sampler, prepared, header })
             };
-            contenders.push(prepare().map_err(|error| CannotCompare { sampler: Some(sampler.clone()), error })?);
+            contenders.push(
+                prepare().map_err(|error| CannotCompare { sampler: Some(sampler.clone()), error: Box::new(error) })?,
+            );
         }
         let warnings = contenders.first().map(|first| first.prepared.warnings.clone()).unwrap_or_default();
         Ok(Comparison { contenders, warnings })

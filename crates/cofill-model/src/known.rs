@@ -156,9 +156,10 @@ mod tests {
             let memory = known.memory();
             let at = |dtype| memory.iter().find(|(other, _)| *other == dtype).unwrap().1;
             assert_eq!(at(Dtype::F32), 4 * known.parameters(), "{}", known.name);
-            assert!(
-                at(Dtype::F16) < at(Dtype::F32) && at(Dtype::Q8_0) < at(Dtype::F16) && at(Dtype::Q4K) < at(Dtype::Q8_0)
-            );
+            assert!(at(Dtype::F16) < at(Dtype::F32) && at(Dtype::Q8_0) < at(Dtype::F16), "{}", known.name);
+            // Rows of 896 weights cannot be cut into blocks of 256: those matrices stay f16.
+            let fits = !known.name.contains("Qwen2.5-Coder-0.5B");
+            assert_eq!(at(Dtype::Q4K) < at(Dtype::Q8_0), fits, "{}", known.name);
         }
     }
 }

@@ -19,7 +19,11 @@ pub fn nearest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Opt
     }
     let names: Vec<&str> = names.into_iter().collect();
     let slips = |name: &&&str| strsim::osa_distance(&given, &name.to_lowercase());
-    let near = names.iter().min_by_key(slips).filter(|name| slips(name) <= usize::max(1, length / 3));
+    // A name of which no letter stays is no slip, however short.
+    let is_near = |name: &&&str| {
+        slips(name) <= usize::max(1, length / 3) && slips(name) < usize::max(length, name.chars().count())
+    };
+    let near = names.iter().min_by_key(slips).filter(is_near);
     let mut longer = names.iter().filter(|name| length > 2 && name.to_lowercase().starts_with(&given));
     near.or_else(|| longer.next().filter(|_| longer.next().is_none())).copied()
 }

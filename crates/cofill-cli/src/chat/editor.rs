@@ -15,6 +15,7 @@ use rustyline::hint::Hinter;
 use rustyline::history::{DefaultHistory, History};
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Behavior, ColorMode, Config, Context, Editor, Helper};
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -117,8 +118,9 @@ fn complete(typed: &str) -> (usize, Vec<String>) {
         |begun: &str, names: Vec<String>| names.into_iter().filter(|name| name.starts_with(begun)).collect();
     match typed.strip_prefix('/').map(|rest| rest.split_once(' ')) {
         Some(None) => {
-            let names = commands::names().map(String::from).chain(settings::names());
-            (1, beginning(&typed[1..], names.collect()))
+            // Some settings have a line in the list of commands, too.
+            let names: BTreeSet<String> = commands::names().map(String::from).chain(settings::names()).collect();
+            (1, beginning(&typed[1..], names.into_iter().collect()))
         }
         Some(Some(("sampler", begun))) => {
             let names = Registry::stock().entries().iter().map(|entry| entry.name.to_string()).collect();

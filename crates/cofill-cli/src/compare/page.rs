@@ -47,8 +47,8 @@ fn bracketed() -> Mark {
 }
 
 /// All of it.
-pub(crate) fn page(all: &[Compared], partings: &[Parting], look: Look) -> String {
-    let parts = [table(all, look.width), answers(all, &look), differences(all, partings, look.width)];
+pub(crate) fn page(all: &[Compared], partings: &[Parting], look: &Look) -> String {
+    let parts = [table(all, look.width), answers(all, look), differences(all, partings, look.width)];
     let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     parts.join("\n")
 }

@@ -152,7 +152,7 @@ fn a_conversation_that_does_not_fit_loses_its_oldest_turns_and_says_which() {
     let model = model.to_str().unwrap();
     let lines = "first question\nsecond question\nthird question\nfourth question\n/reset\nfifth question\n";
     let ran = chat(&["-m", model, "-n", "8", "-s", "topk:8"], lines);
-    assert_eq!(ran.is_fine().stdout.lines().count() >= 5, true, "{ran}");
+    assert!(ran.is_fine().stdout.lines().count() >= 5, "{ran}");
     assert!(ran.stderr.contains("the conversation no longer fits the 96 positions"), "{ran}");
     assert!(ran.stderr.contains("its oldest turn any more: `first question`; /reset begins anew"), "{ran}");
     // A message that does not fit alone is refused, and the next one is answered.

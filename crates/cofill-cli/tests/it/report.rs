@@ -231,8 +231,8 @@ fn figures_of_an_earlier_report_go_and_files_of_others_stay() {
     assert!(out.join("figures/tradeoff-old.svg").exists());
     run(&format!("report --points {new} --out {} --force", out.display())).is_fine();
     let has = |name: &str| out.join("figures").join(name).exists();
-    assert_eq!(["tradeoff-m.svg", "gains.png", "tradeoff-mine.svg"].map(has), [true; 3]);
-    assert_eq!(["tradeoff-old.svg", "tradeoff-old.png"].map(has), [false; 2]);
+    assert_eq!(["tradeoff-m.svg", "tradeoff-m.pdf", "tradeoff-mine.svg"].map(has), [true; 3]);
+    assert_eq!(["tradeoff-old.svg", "tradeoff-old.png", "tradeoff-old.pdf"].map(has), [false; 3]);
 }
 
 #[test]

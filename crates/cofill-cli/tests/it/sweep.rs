@@ -341,7 +341,7 @@ fn wrong_requests_are_refused_and_leave_nothing_behind() {
     folder.sweep("run RECIPE DIR").is_refused(&[
         "recipe.toml",
         "line 6",
-        "unknown key `sampler`; did you mean",
+        "unknown key `sampler` (did you mean `samplers`?)",
         "`samplers`",
     ]);
     folder.recipe("\"topk:4\"]\ndtype = \"q3\"\nlengths = [20", 6);

@@ -35,7 +35,7 @@ fn without_a_head_nothing_is_learned() {
     std::fs::remove_file(&file).ok(); // of an earlier run
     run(&format!("models quantise tiny-llada {} --dtype f16", file.display())).is_fine();
     let remedy = ["pair_head.safetensors", "tools/train/pairs.py"];
-    run(&format!("generate -m {} -s demask", file.display())).is_refused(&remedy);
+    run(&format!("generate -q -m {} -s demask", file.display())).is_refused(&remedy);
     run(&format!("eval --task chain -m {} -s topk:2+ad@layer=learned", file.display())).is_refused(&remedy);
     // The toy knows the truth.
     assert_eq!(run("generate -m toy -n 6 -s demask").is_fine().stdout, "Alan Turing visited San Diego again\n");

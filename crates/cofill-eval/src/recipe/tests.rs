@@ -85,7 +85,7 @@ fn every_way_a_recipe_can_be_wrong() {
         ("collapse = true", "collapse must be left out, since it changes how many forwards an answer takes"),
         ("limit = 0", "line 6, `limit = 0`: "),
         ("limit = \"all\"", "line 6, `limit = \"all\"`: invalid type: string \"all\""),
-        ("split = \"tset\"", "unknown split `tset`; expected one of `train`"),
+        ("split = \"tset\"", "unknown split `tset` (did you mean `test`?); expected one of `train`"),
         ("wrapper = \"gemma\"", "unknown wrapper `gemma`"),
         ("math = \"maple\"", "expected `native` or `sympy`"),
         ("limits = { sums = 4 }", "line 6, `limits = { sums = 4 }`: `limits` names `sums`, which is not among `tasks`"),

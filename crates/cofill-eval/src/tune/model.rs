@@ -40,7 +40,7 @@ pub enum Error {
         /// As it is written.
         sampler: String,
         /// What it lacks.
-        source: open::Error,
+        source: Box<open::Error>,
     },
     /// Nobody to try.
     #[error("no candidate is left; {left_out} of the samplers cannot run here, and all others are excluded")]

@@ -6,6 +6,7 @@ use super::{Comparison, Report};
 use crate::document::{Block, NamedFigure, Table};
 use crate::points::{OperatingPoint, Rule, Variant};
 use crate::statistics::bootstrap::Interval;
+use crate::statistics::budget::BestWithin;
 use crate::statistics::matched::{LOW_NFE, Summary};
 use crate::statistics::paired::{ENOUGH, NEAR, Paired};
 use cofill::Layers;
@@ -52,7 +53,7 @@ fn best_within(report: &Report) -> Vec<Block> {
     }
     let how = "Of all settings the best within so many forwards, chosen on the even questions and scored on the odd ones, with the 95 % interval of \
                that score. A budget that is not named has the best of the one before it. `cofill tune` looks for better ones, and tests them.";
-    let lines = report.best_within.iter().map(|best| best.answer()).collect();
+    let lines = report.best_within.iter().map(BestWithin::answer).collect();
     vec![Block::Heading("Which sampler?".into()), Block::Text(how.into()), Block::List(lines)]
 }
 

@@ -144,7 +144,9 @@ impl Plan {
             match check(self, place) {
                 Ok(()) if self.field.candidates.contains(&place) => {}
                 Ok(()) => self.field.candidates.push(place),
-                Err(source) if own => return Err(Error::Candidate { sampler: sampler.to_string(), source }),
+                Err(source) if own => {
+                    return Err(Error::Candidate { sampler: sampler.to_string(), source: source.into() });
+                }
                 Err(error) => {
                     self.samplers.pop();
                     self.field.samplers.pop();
@@ -159,7 +161,8 @@ impl Plan {
         let default = settled(request.against.as_ref().unwrap_or(&usual))?;
         self.field.given = request.against.is_some();
         self.field.default = self.place(default.clone());
-        check(self, self.field.default).map_err(|source| Error::Candidate { sampler: default.to_string(), source })?;
+        check(self, self.field.default)
+            .map_err(|source| Error::Candidate { sampler: default.to_string(), source: source.into() })?;
         if !self.field.given {
             let stand_ins = setting.stand_ins().map_err(open::Error::from)?;
             self.field.stand_ins = stand_ins.into_iter().map(|sampler| self.place(sampler)).collect();

@@ -80,7 +80,7 @@ impl Shared<'_> {
         while kept.answers.len() < job.prompts {
             let n = kept.answers.len();
             let forwards: usize = kept.answers.iter().map(|answer| answer.nfe).sum();
-            let is_over = n % batch == 0 && job.most_forwards.is_some_and(|most| forwards as f64 > most);
+            let is_over = n.is_multiple_of(batch) && job.most_forwards.is_some_and(|most| forwards as f64 > most);
             if is_over || job.until.is_some_and(|until| begun.elapsed() > until) {
                 break;
             }

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::name::{MAIN, ModelName};
 use crate::needed::lacking;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What the cache holds of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,7 +94,7 @@ pub(crate) fn place(folder: &Path, commit: &str, path: &str, etag: &str, symlink
         return Ok(());
     }
     // Beside it and then in its place at once, so that no reader sees half of it.
-    let beside = parent.join(format!(".{}.{}", etag, std::process::id()));
+    let beside = parent.join(format!(".{etag}.{}", own()));
     let _ = std::fs::remove_file(&beside);
     let linked = if symlinks { link(&target, &beside) } else { Err(std::io::ErrorKind::Unsupported.into()) };
     if linked.is_err() {
@@ -121,6 +122,12 @@ fn link(_: &Path, _: &Path) -> std::io::Result<()> {
     Err(std::io::ErrorKind::Unsupported.into())
 }
 
+/// Part of a name that nobody else has, not even another thread that puts the same file in its place.
+fn own() -> String {
+    static MADE: AtomicUsize = AtomicUsize::new(0);
+    format!("{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed))
+}
+
 /// Says which commit a revision is. Nothing for a commit by itself.
 pub(crate) fn write_ref(folder: &Path, revision: &str, commit: &str) -> Result<()> {
     if revision == commit || read_ref(folder, revision).as_deref() == Some(commit) {
@@ -130,7 +137,7 @@ pub(crate) fn write_ref(folder: &Path, revision: &str, commit: &str) -> Result<(
     let parent = path.parent().unwrap_or(folder);
     std::fs::create_dir_all(parent).map_err(Error::io(parent))?;
     let mut beside = path.clone().into_os_string();
-    beside.push(format!(".{}.tmp", std::process::id()));
+    beside.push(format!(".{}.tmp", own()));
     let beside = PathBuf::from(beside);
     std::fs::write(&beside, commit).map_err(Error::io(&beside))?;
     std::fs::rename(&beside, &path).map_err(Error::io(&path))

@@ -125,7 +125,7 @@ fn a_pdf_is_one_page_of_the_size_on_paper() {
         // The letters are those of the font in the program, embedded, and can be searched.
         assert!(pdf.contains("DejaVuSans") && pdf.contains("/FontFile2") && pdf.contains("/ToUnicode"));
         // 300 pixels an inch.
-        assert_eq!(f64::from(pixels(&drawn.png).0), (300.0 * inches as f64).round());
+        assert_eq!(f64::from(pixels(&drawn.png).0), (300.0 * inches).round());
     }
 }
 

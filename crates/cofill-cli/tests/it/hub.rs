@@ -63,8 +63,8 @@ impl World {
         }
     }
 
-    /// Starts a command ten times and kills it (SIGKILL) each time that another number of bytes, drawn by a fixed seed, has come and is in the
-    /// partial file in `folder`. Gives these numbers.
+    /// Starts a command ten times and kills it (SIGKILL) each time that another number of bytes, drawn by a fixed seed, has come and is in
+    /// `folder`. Gives these numbers.
     fn kill_ten_times(&self, command: &[&str], folder: &Path) -> Vec<u64> {
         let (sender, held) = channel();
         self.cdn.tell_held(sender);
@@ -72,14 +72,18 @@ impl World {
         let points = points.chunks(4).map(|four| u32::from_le_bytes(four.try_into().unwrap()));
         let points: Vec<u64> = points.map(|drawn| 20_000 + u64::from(drawn % 300_000)).collect();
         for &point in &points {
-            let before = partial(folder);
+            let before = kept(folder);
             self.cdn.rule(move |_| Some(Act::HoldAfter(point)));
             let mut child = self.command(command).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
             let patience = std::time::Duration::from_secs(120);
             held.recv_timeout(patience).unwrap();
             let since = std::time::Instant::now();
-            while partial(folder) < before + point {
-                assert!(since.elapsed() < patience, "{} of {point} bytes were kept", partial(folder) - before);
+            while kept(folder) < before + point {
+                assert!(
+                    since.elapsed() < patience,
+                    "{} of {point} bytes were kept",
+                    kept(folder).saturating_sub(before)
+                );
                 std::thread::sleep(std::time::Duration::from_millis(5));
             }
             child.kill().unwrap();
@@ -102,11 +106,15 @@ impl Drop for World {
 /// Bytes that may be sent although they were there: answers about files, not the files.
 const SLACK: u64 = 64 << 10;
 
-/// How much there is in a folder of files that are not complete.
-fn partial(folder: &Path) -> u64 {
+/// How much of files there is below a folder, complete or not.
+fn kept(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let partial = entries.filter(|entry| entry.path().extension().is_some_and(|ending| ending == "incomplete"));
-    partial.filter_map(|entry| entry.metadata().ok()).map(|there| there.len()).sum()
+    let size = |entry: std::fs::DirEntry| match entry.metadata() {
+        Ok(there) if there.is_dir() => kept(&entry.path()),
+        Ok(there) => there.len(),
+        Err(_) => 0, // it got its name just now
+    };
+    entries.map(size).sum()
 }
 
 /// Bytes that look like nothing.

@@ -3,7 +3,7 @@
 mod columns;
 mod page;
 
-use crate::canvas::CanvasArgs;
+use crate::canvas::{CanvasArgs, warn_off_domain};
 use crate::fail::{Done, Fail, warning_line};
 use crate::output::{ForceArgs, failed, refused};
 use crate::progress::Progress;
@@ -69,12 +69,7 @@ pub(crate) fn run(args: &mut Args) -> Done {
         }
     })?;
     comparison.warnings.iter().for_each(|warning| warning_line(warning));
-    if comparison.question().is_none() && engine.knows_mini_tasks() {
-        warning_line(&format!(
-            "`{}` knows only the mini tasks, and this is none of their prompts; `cofill mini corpus -n 1` prints some",
-            engine.name()
-        ));
-    }
+    warn_off_domain(&engine, comparison.question());
     let all = fill(comparison, &mut engine, samplers.len());
     if let Some(folder) = &args.trace_dir {
         write_traces(folder, &all, &args.force)?;

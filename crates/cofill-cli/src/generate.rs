@@ -2,14 +2,15 @@
 
 use crate::canvas::{CanvasArgs, forewarn};
 use crate::fail::{Done, Fail, warning_line};
+use crate::meter::{incomplete, meter};
 use crate::output::{ForceArgs, failed, refused};
 use crate::progress::Progress;
 use crate::quiet::{QuietArgs, note};
 use crate::settled;
-use crate::show::{Show, ShowArgs, count, lines};
+use crate::show::{Show, ShowArgs, lines};
 use cofill::trace::TraceWriter;
 use cofill::{SamplerSpec, Step, TokenId};
-use cofill_engine::{Ended, Engine, Finish, Generation, Judged, Length, Prepared, RunSpec, SettledGap, StepEvent};
+use cofill_engine::{Ended, Engine, Finish, Generation, Judged, Prepared, RunSpec, SettledGap, StepEvent};
 use cofill_report::output::{self, Output};
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
@@ -165,37 +166,14 @@ fn report(args: &Args, engine: &Engine, generation: &Generation, load: f64) -> D
         let text = if out.is_terminal() { lines(&text) } else { text };
         writeln!(out, "{text}")?;
     }
-    let probes = match generation.probes() {
-        0 => String::new(),
-        n => {
-            let lengths: Vec<String> = generation.gaps.iter().map(|gap| gap.length.to_string()).collect();
-            format!(" ({n} to find {} of {})", count(lengths.len(), "gap"), lengths.join(" and "))
-        }
-    };
-    note(&format!(
-        "{sampler}  {} in {}{probes}, {per_forward:.2} per forward; {per_second:.1} useful tokens/s; load {}, model {}, sampler {}",
-        count(generation.filled(), "token"),
-        count(*nfe, "forward"),
-        duration(load),
-        duration(seconds.model),
-        duration(seconds.sampler),
-    ));
+    let took = [load, seconds.model, seconds.sampler].map(duration);
+    let [load, model, decided] = &took;
+    note(&format!("{}; load {load}, model {model}, sampler {decided}", meter(sampler, generation)));
     if let Some(judged) = judged {
         note(&judged.line());
     }
-    if generation.finish == Finish::Capped {
-        match generation.canvas.n_masked() {
-            0 => warning_line(&format!("the answer has no end after --max-nfe {nfe}; raise it")),
-            left => warning_line(&format!("{} left after --max-nfe {nfe}; raise it", count(left, "mask"))),
-        }
-    }
-    if generation.is_cut_off() {
-        let remedy = match args.run.options.length {
-            Some(Length::Auto) => "raise --max-length",
-            _ => "raise -n or use -n auto",
-        };
-        let positions = count(generation.filled(), "position");
-        warning_line(&format!("the answer fills its {positions} without an end; it may be cut off: {remedy}"));
+    if let Some(warning) = incomplete(generation, &args.run.options, "--") {
+        warning_line(&warning);
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -4,10 +4,17 @@ use crate::show::count;
 use cofill::SamplerSpec;
 use cofill_engine::{Finish, Generation, Length, RunOptions};
 
-/// `topk:2+ad:40  38 tokens in 19 forwards, 2.00 per forward; 405.7 useful tokens/s`
+/// `topk:2+ad:40  38 tokens in 19 forwards, 2.00 per forward; 405.7 useful tokens/s`; with gaps whose length was found, what that took.
 pub(crate) fn meter(sampler: &SamplerSpec, generation: &Generation) -> String {
+    let probes = match generation.probes() {
+        0 => String::new(),
+        n => {
+            let lengths: Vec<String> = generation.gaps.iter().map(|gap| gap.length.to_string()).collect();
+            format!(" ({n} to find {} of {})", count(lengths.len(), "gap"), lengths.join(" and "))
+        }
+    };
     format!(
-        "{sampler}  {} in {}, {:.2} per forward; {:.1} useful tokens/s",
+        "{sampler}  {} in {}{probes}, {:.2} per forward; {:.1} useful tokens/s",
         count(generation.filled(), "token"),
         count(generation.nfe, "forward"),
         generation.tokens_per_forward(),

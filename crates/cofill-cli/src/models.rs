@@ -8,6 +8,7 @@ mod verify;
 
 use crate::fail::{Done, Fail};
 use cofill_engine::Engine;
+use cofill_hub::ModelName;
 use cofill_model::Checkpoint;
 use std::path::Path;
 
@@ -49,12 +50,24 @@ fn open(path: &Path) -> Done<Checkpoint> {
 }
 
 /// Refuses the name of a model that is not in any cache.
-pub(crate) fn refuse_embedded(name: &str) -> Done<()> {
-    let inside = ["tiny-llada", "tiny-dream", "tiny-causal", cofill_engine::TOY].contains(&name);
-    if inside {
+fn refuse_embedded(name: &str) -> Done<()> {
+    if cofill_model::embedded::names().chain([cofill_engine::TOY]).any(|inside| inside == name) {
         Err(Fail::request(format!("`{name}` is inside this program; there is nothing to fetch or remove")))
     } else {
         Ok(())
+    }
+}
+
+/// A model of the hub by its name, which may have a revision behind an `@`, or else by the one of `--revision`.
+pub(crate) fn hub_name(given: &str, revision: Option<&String>) -> Done<ModelName> {
+    refuse_embedded(given)?;
+    let name = ModelName::parse(given)?;
+    match (revision, &name.revision) {
+        (None, _) => Ok(name),
+        (Some(revision), None) => Ok(ModelName::parse(&format!("{name}@{revision}"))?),
+        (Some(_), Some(_)) => {
+            Err(Fail::request(format!("--revision: `{given}` names a revision already; leave one out")))
+        }
     }
 }
 

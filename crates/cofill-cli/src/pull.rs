@@ -1,10 +1,10 @@
 //! `cofill pull`: a model from the Hugging Face hub.
 
 use crate::download_bars::DownloadBars;
-use crate::fail::{Done, Fail};
+use crate::fail::Done;
 use crate::models::size;
 use crate::show::count;
-use cofill_hub::{Hub, ModelName, Settings};
+use cofill_hub::{Hub, Settings};
 use serde_json::json;
 use std::io::Write;
 use std::process::ExitCode;
@@ -33,14 +33,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Done {
-    let mut name = ModelName::parse(&args.name)?;
-    crate::models::refuse_embedded(&args.name)?;
-    if let Some(revision) = &args.revision {
-        if name.revision.is_some() {
-            return Err(Fail::request(format!("--revision: `{}` names a revision already; leave one out", args.name)));
-        }
-        name = ModelName::parse(&format!("{name}@{revision}"))?;
-    }
+    let name = crate::models::hub_name(&args.name, args.revision.as_ref())?;
     crate::signals::end_programs_first()?;
     let _interruptible =
         crate::signals::last_words(|| "interrupted: what is there is kept, and the same command goes on".into());

@@ -7,7 +7,7 @@ use crate::idle::{self, Idle};
 use crate::infill::InfillTask;
 use crate::judges::{self, JudgeSet};
 use crate::own::FileTask;
-use crate::run::{BenchmarkTask, MiniTask, Question, Round, Run, Settings, Task};
+use crate::run::{BenchmarkTask, MiniTask, Question, Reordered, Round, Run, Settings, Task};
 use crate::spec::{EvalSpec, TaskOptions};
 use cofill::Layers;
 use cofill_engine::{About, Engine};
@@ -445,7 +445,7 @@ impl Evaluation {
 
     /// The same, and `watch` hears how far they are after every forward: a single answer may take minutes.
     pub fn next_watched(&mut self, doc: usize, watch: &mut dyn FnMut(Round)) -> Result<Vec<Record>, Error> {
-        ask_watched(&mut self.engine, &self.task, &self.run, doc..self.docs.min(doc + self.batch), watch)
+        ask_watched(&mut self.engine, &self.task, &self.run, (doc..self.docs.min(doc + self.batch), None), watch)
     }
 }
 
@@ -463,20 +463,32 @@ pub(crate) fn ask(
     run: &ResolvedRun,
     docs: Range<usize>,
 ) -> Result<Vec<Record>, Error> {
-    ask_watched(engine, task, run, docs, &mut |_| {})
+    ask_watched(engine, task, run, (docs, None), &mut |_| {})
+}
+
+/// The same of a task whose questions stand in an order of their own.
+pub(crate) fn ask_in_order(
+    engine: &mut Engine,
+    task: &OpenTask,
+    run: &ResolvedRun,
+    order: &[usize],
+    docs: Range<usize>,
+) -> Result<Vec<Record>, Error> {
+    ask_watched(engine, task, run, (docs, Some(order)), &mut |_| {})
 }
 
 fn ask_watched(
     engine: &mut Engine,
     task: &OpenTask,
     run: &ResolvedRun,
-    docs: Range<usize>,
+    (docs, order): (Range<usize>, Option<&[usize]>),
     watch: &mut dyn FnMut(Round),
 ) -> Result<Vec<Record>, Error> {
     engine.configure(&run.settings.options)?; // points of a sweep share a model, not its guidance
+    let mut rows = docs.clone().map(|doc| order.map_or(doc, |order| order[doc]));
     match task {
-        OpenTask::Infill(task) => docs.clone().try_for_each(|doc| task.check(doc, engine, &run.settings))?,
-        OpenTask::File(file) => docs.clone().try_for_each(|doc| file.check(doc, engine, &run.settings))?,
+        OpenTask::Infill(task) => rows.try_for_each(|row| task.check(row, engine, &run.settings))?,
+        OpenTask::File(file) => rows.try_for_each(|row| file.check(row, engine, &run.settings))?,
         OpenTask::Mini(_) | OpenTask::Benchmark { .. } => {}
     }
     let ends = engine.ends();
@@ -484,6 +496,8 @@ fn ask_watched(
     let language = language.as_ref();
     let (model, codec) = engine.parts()?;
     task.lend(run, |task| {
+        let reordered = order.map(|order| Reordered { task, order });
+        let task = reordered.as_ref().map_or(task, |reordered| reordered as &dyn Task);
         Ok(Run { task, settings: &run.settings, codec, ends, language }.batch_watched(model, docs, watch)?)
     })
 }

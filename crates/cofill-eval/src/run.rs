@@ -45,6 +45,32 @@ pub struct Answer<'a> {
     pub raw: &'a str,
 }
 
+/// Some questions of a task, in an order of their own: question `doc` is `order[doc]` of the task.
+pub(crate) struct Reordered<'a> {
+    pub(crate) task: &'a dyn Task,
+    pub(crate) order: &'a [usize],
+}
+
+impl Task for Reordered<'_> {
+    fn docs(&self) -> usize {
+        self.order.len()
+    }
+
+    fn question(&self, doc: usize) -> Result<Question, Error> {
+        self.task.question(self.order[doc])
+    }
+
+    fn judge(&self, doc: usize, raw: &str, specials: &dyn Specials) -> Result<Judged, Error> {
+        self.task.judge(self.order[doc], raw, specials)
+    }
+
+    fn judge_all(&self, answers: &[Answer<'_>], codec: &dyn Codec) -> Result<Vec<Judged>, Error> {
+        let answers: Vec<Answer<'_>> =
+            answers.iter().map(|answer| Answer { doc: self.order[answer.doc], ..*answer }).collect();
+        self.task.judge_all(&answers, codec)
+    }
+}
+
 /// A question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {

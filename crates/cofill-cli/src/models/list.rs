@@ -19,9 +19,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// The models inside the program that can be named.
-const EMBEDDED: [&str; 3] = ["tiny-llada", "tiny-dream", "tiny-causal"];
-
 type Memory = Vec<(Dtype, u64)>;
 
 /// What is known of a checkpoint from its headers, or why nothing is.
@@ -39,7 +36,7 @@ fn look(checkpoint: &Checkpoint) -> Result<Looked, cofill_model::Error> {
 pub(crate) fn run(args: &Args) -> Done {
     let cache = Settings::from_env().cache;
     let mut embedded = Vec::new();
-    for name in EMBEDDED.into_iter().filter(|_| cfg!(feature = "embedded")) {
+    for name in cofill_model::embedded::names() {
         embedded.push((name, look(&Engine::checkpoint_at(Path::new(name))?)?));
     }
     let cached = scan(&cache);

@@ -2,7 +2,7 @@
 
 use super::size;
 use crate::fail::{Done, Fail};
-use cofill_hub::{ModelName, Settings, remove};
+use cofill_hub::{Settings, remove};
 use serde_json::json;
 use std::io::Write;
 use std::path::Path;
@@ -24,16 +24,12 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Done {
-    super::refuse_embedded(&args.name)?;
-    let mut name = ModelName::parse(&args.name).map_err(|error| {
-        if Path::new(&args.name).exists() {
-            return Fail::request(format!("`{}` is a path; only models in the cache are removed", args.name));
+    let name = super::hub_name(&args.name, args.revision.as_ref()).map_err(|refused| {
+        match Path::new(&args.name).exists() {
+            true => Fail::request(format!("`{}` is a path; only models in the cache are removed", args.name)),
+            false => refused,
         }
-        error.into()
     })?;
-    if let Some(revision) = &args.revision {
-        name = ModelName::parse(&format!("{name}@{revision}"))?;
-    }
     let cache = Settings::from_env().cache;
     let removed = remove(&cache, &name).map_err(|error| match error {
         error @ cofill_hub::Error::NotCached { .. } if Path::new(&args.name).exists() => {

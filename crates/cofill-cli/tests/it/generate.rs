@@ -224,7 +224,9 @@ fn an_answer_that_may_be_cut_off_says_so_and_others_do_not() {
     let said = |args: &[&str]| run_with(&[&["generate", "-s", "topk:8"], args].concat(), "").is_fine().stderr.clone();
     let cut = said(&[QUESTION, "-n", "16"]);
     assert!(
-        cut.contains("the answer fills its 16 positions without an end; it may be cut off: raise -n or use -n auto"),
+        cut.contains(
+            "the answer fills its 16 positions without an end; it may be cut off: raise --length or use --length auto"
+        ),
         "{cut}"
     );
     let cut = said(&[QUESTION, "-n", "auto", "--max-length", "16"]);

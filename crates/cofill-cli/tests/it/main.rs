@@ -106,7 +106,6 @@ mod hub;
 
 // That hub: the one of cofill-hub's own tests.
 #[path = "../../../cofill-hub/tests/it/server.rs"]
-#[allow(dead_code)]
 mod server;
 
 // The README's console examples, run as they stand there.

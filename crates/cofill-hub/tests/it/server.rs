@@ -1,6 +1,7 @@
 //! A hub on the loopback: it speaks the protocol of the real one as far as downloads go, and misbehaves when told to.
 //!
 //! The command's tests use this file, too. One request per connection, a thread each; all end with the test.
+#![allow(dead_code, reason = "two test programs use this file, and each only a part of it")]
 
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
@@ -27,7 +28,6 @@ impl Seen {
 
 /// What the server does in place of the right thing.
 #[derive(Debug, Clone)]
-#[allow(dead_code, reason = "each of the two tests that use this file needs some of them")]
 pub(crate) enum Act {
     /// Answers with a status and headers, and no body.
     Status(u16, Vec<(&'static str, String)>),
@@ -181,7 +181,6 @@ impl Server {
     }
 
     /// Who is told that a connection is held.
-    #[allow(dead_code, reason = "one of the two tests that use this file")]
     pub(crate) fn tell_held(&self, sender: Sender<()>) {
         *self.state.held.lock().unwrap() = Some(sender);
     }

@@ -1,17 +1,12 @@
 //! One model and its tasks, open, and the answers it makes.
 
 use super::{Answered, Error, Job, Plan, Shared};
-use crate::infill::InfillTask;
 use crate::open::{self, OpenTask, ResolvedRun};
-use crate::run::{self, Judged, Question, Task};
 use crate::tune::{Answer, Part};
-use cofill::TokenId;
-use cofill_engine::{Codec, Engine};
+use cofill_engine::Engine;
 use cofill_report::output::Existing;
 use cofill_report::results::{Record, Results};
 use cofill_report::tuned::Budget;
-use cofill_tasks::wrapper::Specials;
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -85,7 +80,7 @@ impl Shared<'_> {
                 break;
             }
             let to = ((n / batch + 1) * batch).min(job.prompts);
-            for record in ask(engine, task, &run, &plan.part(job.part).order, n..to)? {
+            for record in open::ask_in_order(engine, task, &run, &plan.part(job.part).order, n..to)? {
                 if let Some(file) = &mut kept.file {
                     file.append(&record)?;
                 }
@@ -100,53 +95,6 @@ impl Shared<'_> {
 impl From<&Record> for Answer {
     fn from(record: &Record) -> Answer {
         Answer { score: record.score, nfe: record.nfe, filled: record.filled, seconds: record.seconds }
-    }
-}
-
-/// Answers some prompts of a part, which are questions of the task in another order.
-fn ask(
-    engine: &mut Engine,
-    task: &OpenTask,
-    run: &ResolvedRun,
-    order: &[usize],
-    docs: Range<usize>,
-) -> Result<Vec<Record>, open::Error> {
-    engine.configure(&run.settings.options)?;
-    if let OpenTask::Infill(task) = task {
-        let check = |doc: usize| InfillTask::check(task, order[doc], engine, &run.settings);
-        docs.clone().try_for_each(check)?;
-    }
-    let ends = engine.ends();
-    let language = engine.language(&run.settings.options)?;
-    let language = language.as_ref();
-    let (model, codec) = engine.parts()?;
-    task.lend(run, |task| {
-        let task = &Reordered { task, order };
-        Ok(run::Run { task, settings: &run.settings, codec, ends, language }.batch(model, docs)?)
-    })
-}
-
-/// Some questions of a task, in an order of their own.
-struct Reordered<'a> {
-    task: &'a dyn Task,
-    order: &'a [usize],
-}
-
-impl Task for Reordered<'_> {
-    fn docs(&self) -> usize {
-        self.order.len()
-    }
-
-    fn question(&self, doc: usize) -> Result<Question, run::Error> {
-        self.task.question(self.order[doc])
-    }
-
-    fn judge(&self, doc: usize, raw: &str, specials: &dyn Specials) -> Result<Judged, run::Error> {
-        self.task.judge(self.order[doc], raw, specials)
-    }
-
-    fn judge_tokens(&self, doc: usize, tokens: &[TokenId], raw: &str, codec: &dyn Codec) -> Result<Judged, run::Error> {
-        self.task.judge_tokens(self.order[doc], tokens, raw, codec)
     }
 }
 

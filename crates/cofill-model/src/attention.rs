@@ -1,15 +1,14 @@
-//! Attention, in both directions or to what stands before, and reading its head mean off.
+//! Reading the head mean of attention off, while it is computed.
 //!
-//! `softmax(q kᵀ / √dim) v`, a few queries at a time over all heads: one task's scores fit the cache, and no more than that ever
-//! exists. The tasks are cut the same way for every number of threads, and a task's heads come in their order, so the
-//! head mean that ADAS ranks by is the same bits on any machine load.
+//! The tasks of `cofill-kernels` are cut the same way for every number of threads, and a task's heads come in their order, so the head
+//! mean that ADAS ranks by is the same bits on any machine load.
 
 use crate::error::Computed;
-use crate::kernels::{Strided, matmul, softmax};
 use candle_core::{D, Device, IndexOp, Tensor};
 use candle_nn::ops::softmax_last_dim;
-use rayon::prelude::*;
+use cofill_kernels::{Buffers, CHUNK, Heads, Level, Sight};
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Which attention is wanted: from the queries to the keys.
@@ -33,98 +32,34 @@ pub enum PerHead {
     Apart,
 }
 
-/// How a layer's width is cut into heads. A group of query heads shares a key head.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Heads {
-    pub(crate) queries: usize,
-    pub(crate) keys: usize,
-    pub(crate) dim: usize,
-    pub(crate) sight: Sight,
-}
-
-/// Which keys a query attends to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sight {
-    /// All of them.
-    Everywhere,
-    /// Those at most so many positions away, on either side (the local layers of ModernBERT).
-    Within(usize),
-    /// Those up to its own position (causal models).
-    Before,
-}
-
-impl Sight {
-    /// The keys that a query at `position` sees, of `length`.
-    fn of(self, position: usize, length: usize) -> Range<usize> {
-        match self {
-            Sight::Everywhere => 0..length,
-            Sight::Before => 0..length.min(position + 1),
-            Sight::Within(reach) => {
-                position.saturating_sub(reach)..length.min(position.saturating_add(reach).saturating_add(1))
-            }
-        }
-    }
-}
-
-/// Queries of one task: 64 rows of scores over 1,024 keys are 256 KB.
-const CHUNK: usize = 64;
-
-/// Attention of rows at `positions` over all keys, before the output projection: `[positions, heads · dim]`.
+/// Attention of rows at `positions` over all keys, before the output projection: `out: [positions, heads · dim]`.
 ///
 /// `q: [positions, heads · dim]`, `k` and `v`: `[length, key heads · dim]`, all contiguous and rotated.
 pub(crate) fn attend(
     heads: Heads,
     positions: &[usize],
-    q: &[f32],
-    k: &[f32],
-    v: &[f32],
+    qkv: (&[f32], &[f32], &[f32]),
+    buffers: &Buffers,
+    out: &mut [f32],
     mut mean: Option<&mut HeadMean>,
-) -> Vec<f32> {
-    let Heads { dim, .. } = heads;
-    let (width, key_width) = (heads.queries * dim, heads.keys * dim);
-    let length = k.len() / key_width;
-    let mut mixed = vec![0.0f32; q.len()];
+) {
     // Rows of the head mean that each task fills.
     let probed: Vec<Probed<'_>> = match mean.as_deref_mut() {
         Some(mean) => mean.tasks(positions),
         None => positions.chunks(CHUNK).map(|_| Probed::default()).collect(),
     };
-    let asked = positions.par_chunks(CHUNK).zip(probed);
-    let tasks = mixed.par_chunks_mut(CHUNK * width).zip(q.par_chunks(CHUNK * width)).zip(asked);
-    let run = |scores: &mut Vec<f32>, ((mixed, q), (at_rows, mut probed)): Task<'_>| {
-        let rows = q.len() / width;
-        let scores = &mut scores[..rows * length]; // [rows, length]
-        let mut spent = Duration::ZERO;
-        for head in 0..heads.queries {
-            let at = Strided { start: head * dim, row: width, col: 1 };
-            let start = head / (heads.queries / heads.keys) * dim;
-            let k_t = Strided { start, row: 1, col: key_width };
-            let flat = Strided { start: 0, row: length, col: 1 };
-            matmul((rows, length, dim), 1.0 / (dim as f32).sqrt(), (q, at), (k, k_t), (scores, flat));
-            for (row, &position) in scores.chunks_exact_mut(length).zip(at_rows) {
-                let seen = heads.sight.of(position, length);
-                row[..seen.start].fill(f32::NEG_INFINITY);
-                row[seen.end..].fill(f32::NEG_INFINITY);
-                softmax(row);
-            }
+    let spent = AtomicU64::new(0);
+    cofill_kernels::attend(Level::best(), heads, positions, qkv, buffers, out, probed, |probed, p| {
+        if !probed.rows.is_empty() {
             let begun = Instant::now();
-            probed.add(scores, length, head);
-            spent += begun.elapsed();
-            let v_at = Strided { start, row: key_width, col: 1 };
-            matmul((rows, dim, length), 1.0, (scores, flat), (v, v_at), (mixed, at));
+            probed.add(|row| p.row(row), p.head);
+            spent.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
         }
-        spent
-    };
-    let scratch = || vec![0.0f32; CHUNK.min(positions.len()) * length];
-    let spent: Duration = tasks.map_init(scratch, run).sum();
+    });
     if let Some(mean) = mean {
-        mean.spent += spent / rayon::current_num_threads() as u32;
+        mean.spent += Duration::from_nanos(spent.into_inner()) / rayon::current_num_threads() as u32;
     }
-    mixed
 }
-
-/// What one task has: its rows of the result, of the queries, of the positions, and of the head mean.
-type Task<'a> = ((&'a mut [f32], &'a [f32]), (&'a [usize], Probed<'a>));
 
 /// The same with the tensor library's own operations, for devices that [`attend`]'s loops do not reach.
 pub(crate) fn attend_by_ops(
@@ -161,7 +96,9 @@ pub(crate) fn attend_by_ops(
             let length = p.dim(1)?;
             let p = p.to_device(&Device::Cpu)?.flatten_all()?.to_vec1::<f32>()?;
             let tasks = mean.tasks(positions);
-            p.chunks(CHUNK * length).zip(tasks).for_each(|(p, mut probed)| probed.add(p, length, head));
+            p.chunks(CHUNK * length).zip(tasks).for_each(|(p, mut probed)| {
+                probed.add(|row| &p[row * length..(row + 1) * length], head);
+            });
             mean.spent += begun.elapsed();
         }
         mixed.push(p.matmul(&v)?);
@@ -256,12 +193,12 @@ impl HeadMean {
 }
 
 impl Probed<'_> {
-    /// Adds one head's probabilities. `p: [task's rows, length]`
-    fn add(&mut self, p: &[f32], length: usize, head: usize) {
+    /// Adds one head's probabilities; `row(i)` are those of the task's row i toward every position.
+    fn add<'p>(&mut self, row_of: impl Fn(usize) -> &'p [f32], head: usize) {
         let Cells { n, first, stride } = self.cells;
         let (keys, cell) = (self.keys.len(), first + stride * head);
-        for (row, sums) in self.rows.iter().zip(self.sums.chunks_exact_mut((n * keys).max(1))) {
-            let p = &p[row * length..(row + 1) * length];
+        for (&row, sums) in self.rows.iter().zip(self.sums.chunks_exact_mut((n * keys).max(1))) {
+            let p = row_of(row);
             let sums = &mut sums[cell * keys..(cell + 1) * keys];
             sums.iter_mut().zip(self.keys).for_each(|(sum, &key)| *sum += f64::from(p[key]));
         }

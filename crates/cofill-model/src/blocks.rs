@@ -5,7 +5,6 @@
 
 use crate::attention::{AttentionQuery, HeadMean};
 use crate::error::{Computed, Result};
-use crate::layers::indices;
 use crate::timing::Timing;
 use candle_core::Tensor;
 use std::time::{Duration, Instant};
@@ -45,27 +44,40 @@ impl Hidden {
 
 /// The blocks of a model, ready for a sequence of one length.
 pub(crate) trait Blocks {
+    /// Rows of activations: the stream, and what attention makes of it. `[rows, width]`
+    type Rows;
+
+    /// How many rows there are.
+    fn n_rows(x: &Self::Rows) -> Computed<usize>;
+    /// Some of the rows.
+    fn select(&self, x: Self::Rows, rows: &[usize]) -> Computed<Self::Rows>;
     /// How many there are.
     fn layers(&self) -> usize;
     /// How many heads each has.
     fn heads(&self) -> usize;
     /// Attention of the asked queries over all keys, before the output projection. `x: [length, hidden]` to `[queries, heads · dim]`
-    fn attend(&self, layer: usize, x: &Tensor, queries: &[usize], mean: Option<&mut HeadMean>) -> Computed<Tensor>;
+    fn attend(
+        &self,
+        layer: usize,
+        x: &Self::Rows,
+        queries: &[usize],
+        mean: Option<&mut HeadMean>,
+    ) -> Computed<Self::Rows>;
     /// The rest of the block: output projection and MLP, each added to the stream. `x: [rows, hidden]`
-    fn finish(&self, layer: usize, x: Tensor, mixed: &Tensor) -> Computed<Tensor>;
+    fn finish(&self, layer: usize, x: Self::Rows, mixed: Self::Rows) -> Computed<Self::Rows>;
     /// What follows the last block. `x: [rows, hidden]`
-    fn last_norm(&self, x: Tensor) -> Computed<Tensor>;
+    fn last_norm(&self, x: Self::Rows) -> Computed<Hidden>;
 }
 
 /// Runs every block on the embedded sequence `x: [length, hidden]`. `begun` is when embedding began.
-pub(crate) fn run(blocks: &impl Blocks, mut x: Tensor, ask: &ForwardRequest<'_>, begun: Instant) -> Computed<Pass> {
-    let every: Vec<usize> = (0..x.dim(0)?).collect();
+pub(crate) fn run<B: Blocks>(blocks: &B, mut x: B::Rows, ask: &ForwardRequest<'_>, begun: Instant) -> Computed<Pass> {
+    let every: Vec<usize> = (0..B::n_rows(&x)?).collect();
     let mut mean = ask.attention.as_ref().map(|probe| HeadMean::new(probe, blocks.heads()));
     let last = blocks.layers().checked_sub(1).ok_or_else(|| candle_core::Error::Msg("no blocks".into()))?;
     for layer in 0..last {
         let probe = mean.as_mut().and_then(|mean| mean.reads(layer).then_some(mean));
         let mixed = blocks.attend(layer, &x, &every, probe)?;
-        x = blocks.finish(layer, x, &mixed)?;
+        x = blocks.finish(layer, x, mixed)?;
     }
     let probed_body = mean.as_ref().map_or(Duration::ZERO, |mean| mean.spent);
     let body = begun.elapsed();
@@ -80,14 +92,14 @@ pub(crate) fn run(blocks: &impl Blocks, mut x: Tensor, ask: &ForwardRequest<'_>,
     }
     let mut mixed = blocks.attend(last, &x, &queries, probe)?; // [queries, heads · dim]
     if queries.len() != ask.rows.len() {
-        let at = ask.rows.iter().map(|row| queries.binary_search(row).unwrap_or_default());
-        mixed = mixed.index_select(&indices(at, x.device())?, 0)?;
+        let at: Vec<usize> = ask.rows.iter().map(|row| queries.binary_search(row).unwrap_or_default()).collect();
+        mixed = blocks.select(mixed, &at)?;
     }
-    let x = x.index_select(&indices(ask.rows.iter().copied(), x.device())?, 0)?; // [rows, hidden]
-    let hidden = blocks.last_norm(blocks.finish(last, x, &mixed)?)?;
+    let x = blocks.select(x, ask.rows)?; // [rows, hidden]
+    let hidden = blocks.last_norm(blocks.finish(last, x, mixed)?)?;
     let (attention, probed) = mean.map(HeadMean::finish).unzip();
     let probe = probed.unwrap_or_default();
     let body = body.saturating_sub(probed_body);
     let final_block = begun.elapsed().saturating_sub(body + probe);
-    Ok(Pass { hidden: Hidden(hidden), attention, timing: Timing { body, final_block, probe, ..Timing::default() } })
+    Ok(Pass { hidden, attention, timing: Timing { body, final_block, probe, ..Timing::default() } })
 }

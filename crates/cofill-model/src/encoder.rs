@@ -13,17 +13,18 @@
 
 pub(crate) mod tensors;
 
-use crate::attention::{HeadMean, Heads, Sight, attend, attend_by_ops};
+use crate::attention::{HeadMean, attend, attend_by_ops};
 use crate::blocks::{self, Blocks, ForwardRequest, Hidden, Pass};
 use crate::config::{Activation, Config, EncoderConfig};
 use crate::error::{Computed, Error, Result};
-use crate::kernels::{Kernels, activate, gelu_slice, gelu_tanh_slice, with_slice};
+use crate::kernels::{Kernels, activate, with_slice};
 use crate::layers::{LayerNorm, Linear, Loader, Rotary, TILE, indices};
 use crate::load_options::LoadOptions;
-use crate::matrix::tensor_bytes;
+use crate::matrix::{Matrix, tensor_bytes};
 use crate::tensor_list;
 use crate::weights::Weights;
-use candle_core::{DType, Device, Tensor};
+use candle_core::{Device, Tensor};
+use cofill_kernels::{Buffers, Heads, Sight, gelu, gelu_tanh};
 use std::time::Instant;
 use tensors::Names;
 
@@ -31,7 +32,7 @@ use tensors::Names;
 pub struct Encoder {
     config: Config,
     kind: EncoderConfig,
-    words: Tensor,             // [vocab, embedding]
+    words: Matrix,             // [vocab, embedding]
     positions: Option<Tensor>, // [positions, embedding], the row of token type 0 added to each
     embedding_norm: LayerNorm,
     widen: Option<Linear>, // embedding -> hidden
@@ -156,13 +157,13 @@ impl Encoder {
                 + b.attention_norm.as_ref().map_or(0, LayerNorm::bytes)
                 + b.mlp_norm.bytes()
         };
-        // A tied f32 head is the table of words itself; its biases are not.
-        let shared = self.config.tied && self.words.dtype() == DType::F32;
+        // A tied head of the same type is the table of words itself; its biases are not.
+        let shared = self.config.tied && self.head.tiles.first().is_some_and(|tile| tile.weight.shares(&self.words));
         let tile = |tile: &Linear| {
             let bias = tile.bias.as_ref().map_or(0, tensor_bytes);
             if shared { bias } else { tile.bytes() }
         };
-        tensor_bytes(&self.words)
+        self.words.bytes()
             + self.positions.as_ref().map_or(0, tensor_bytes)
             + self.embedding_norm.bytes()
             + self.widen.as_ref().map_or(0, Linear::bytes)
@@ -203,11 +204,10 @@ impl Encoder {
 
     /// What the blocks begin with. `[length, hidden]`
     fn embed(&self, tokens: &[u32]) -> Computed<Tensor> {
-        let device = self.words.device();
-        let ids = indices(tokens.iter().map(|&token| token as usize), device)?;
-        let mut x = self.words.index_select(&ids, 0)?.to_dtype(DType::F32)?; // [length, embedding]
+        let mut x = self.words.look_up_tensor(tokens)?; // [length, embedding]
         if let Some(positions) = &self.positions {
-            x = (x + positions.index_select(&indices(self.kind.rows_of_positions(tokens), device)?, 0)?)?;
+            let rows = indices(self.kind.rows_of_positions(tokens), positions.device())?;
+            x = (x + positions.index_select(&rows, 0)?)?;
         }
         let x = self.embedding_norm.forward(&x, self.kernels)?;
         match &self.widen {
@@ -218,8 +218,8 @@ impl Encoder {
 
     fn activate(&self, activation: Activation, x: &Tensor) -> Computed<Tensor> {
         Ok(match (self.kernels, activation) {
-            (Kernels::Slices, Activation::Gelu) => on_slice(x, gelu_slice)?,
-            (Kernels::Slices, Activation::GeluTanh) => on_slice(x, gelu_tanh_slice)?,
+            (Kernels::Slices, Activation::Gelu) => on_slice(x, gelu)?,
+            (Kernels::Slices, Activation::GeluTanh) => on_slice(x, gelu_tanh)?,
             (Kernels::Ops, Activation::Gelu) => x.gelu_erf()?,
             (Kernels::Ops, Activation::GeluTanh) => x.gelu()?,
         })
@@ -260,6 +260,16 @@ impl Placed<'_> {
 }
 
 impl Blocks for Placed<'_> {
+    type Rows = Tensor;
+
+    fn n_rows(x: &Tensor) -> Computed<usize> {
+        Ok(x.dim(0)?)
+    }
+
+    fn select(&self, x: Tensor, rows: &[usize]) -> Computed<Tensor> {
+        Ok(x.index_select(&indices(rows.iter().copied(), x.device())?, 0)?)
+    }
+
     fn layers(&self) -> usize {
         self.model.config.layers
     }
@@ -286,12 +296,16 @@ impl Blocks for Placed<'_> {
         let rotary = self.rotaries.as_ref().map(|[global, near]| if local.is_some() { near } else { global });
         match kernels {
             Kernels::Slices => {
-                let turned = |x: &Tensor, positions: &[usize]| match rotary {
-                    Some(rotary) => rotary.slices(x, positions),
-                    None => with_slice(x, <[f32]>::to_vec),
+                let turned = |x: &Tensor, positions: &[usize]| -> Computed<Vec<f32>> {
+                    let mut x = with_slice(x, <[f32]>::to_vec)?;
+                    if let Some(rotary) = rotary {
+                        rotary.slices(&mut x, positions);
+                    }
+                    Ok(x)
                 };
                 let (q, k) = (turned(&q, queries)?, turned(&k, &every)?);
-                let mixed = with_slice(&v, |v| attend(cut, queries, &q, &k, v, mean))?;
+                let mut mixed = vec![0.0; q.len()];
+                with_slice(&v, |v| attend(cut, queries, (&q, &k, v), &Buffers::default(), &mut mixed, mean))?;
                 Ok(Tensor::from_vec(mixed, (queries.len(), hidden), &Device::Cpu)?)
             }
             Kernels::Ops => {
@@ -304,7 +318,7 @@ impl Blocks for Placed<'_> {
         }
     }
 
-    fn finish(&self, layer: usize, x: Tensor, mixed: &Tensor) -> Computed<Tensor> {
+    fn finish(&self, layer: usize, x: Tensor, mixed: Tensor) -> Computed<Tensor> {
         let (block, kernels) = (self.block(layer), self.model.kernels);
         let mlp = |h: &Tensor| -> Computed<Tensor> {
             let mut a = self.model.activate(self.model.kind.activation, &block.up.forward(h, kernels)?)?; // [rows, mlp]
@@ -313,7 +327,7 @@ impl Blocks for Placed<'_> {
             }
             block.down.forward(&a, kernels)
         };
-        let x = (x + block.o.forward(mixed, kernels)?)?;
+        let x = (x + block.o.forward(&mixed, kernels)?)?;
         if self.model.kind.pre_norm {
             let h = block.mlp_norm.forward(&x, kernels)?;
             return Ok((x + mlp(&h)?)?);
@@ -326,10 +340,10 @@ impl Blocks for Placed<'_> {
         block.mlp_norm.forward(&(x + y)?, kernels)
     }
 
-    fn last_norm(&self, x: Tensor) -> Computed<Tensor> {
-        match &self.model.last_norm {
-            Some(norm) => norm.forward(&x, self.model.kernels),
-            None => Ok(x),
-        }
+    fn last_norm(&self, x: Tensor) -> Computed<Hidden> {
+        Ok(Hidden(match &self.model.last_norm {
+            Some(norm) => norm.forward(&x, self.model.kernels)?,
+            None => x,
+        }))
     }
 }

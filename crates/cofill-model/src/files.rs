@@ -6,14 +6,18 @@
 use crate::embedded::{self, OnDisk};
 use crate::error::{Error, Result};
 use memmap2::Mmap;
+#[cfg(unix)]
+use memmap2::UncheckedAdvice;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::path::Path;
+use std::sync::Arc;
 
 /// A file as memory.
+#[derive(Clone)]
 pub(crate) enum Bytes {
-    Mapped(Mmap),
+    Mapped(Arc<Mmap>),
     Embedded(&'static [u8]),
 }
 
@@ -25,6 +29,49 @@ impl Deref for Bytes {
             Bytes::Mapped(map) => map,
             Bytes::Embedded(bytes) => bytes,
         }
+    }
+}
+
+/// A part of a file, which stays as long as this does.
+#[derive(Clone)]
+pub(crate) struct Part {
+    file: Bytes,
+    range: Range<usize>,
+}
+
+impl Deref for Part {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.file[self.range.clone()]
+    }
+}
+
+impl Part {
+    /// A part of this part.
+    pub(crate) fn slice(&self, range: Range<usize>) -> Part {
+        Part { file: self.file.clone(), range: self.range.start + range.start..self.range.start + range.end }
+    }
+}
+
+impl Bytes {
+    /// The same bytes for longer than the borrow, if they lie in this file.
+    pub(crate) fn part(&self, bytes: &[u8]) -> Option<Part> {
+        let start = (bytes.as_ptr() as usize).checked_sub(self.as_ptr() as usize)?;
+        let range = start..start.checked_add(bytes.len())?;
+        (range.end <= self.len()).then(|| Part { file: self.clone(), range })
+    }
+
+    /// Lets go of the memory that holds these bytes, if they are a part of a file on disk: they will be read again if somebody asks.
+    pub(crate) fn forget(&self, bytes: &[u8]) {
+        #[cfg(unix)]
+        if let (Bytes::Mapped(map), Some(Part { range, .. })) = (self, self.part(bytes)) {
+            // SAFETY: the map is of a file and only read, so nothing can be lost.
+            #[allow(unsafe_code)]
+            let _ = unsafe { map.unchecked_advise_range(UncheckedAdvice::DontNeed, range.start, range.len()) };
+        }
+        #[cfg(not(unix))]
+        let _ = bytes;
     }
 }
 
@@ -107,11 +154,11 @@ pub(crate) fn map(path: &Path) -> Result<Bytes> {
         ErrorKind::NotFound => missing(path),
         _ => malformed(error),
     })?;
-    // SAFETY: the map is only read, and a checkpoint that another process truncates while we load it is beyond what a
+    // SAFETY: the map is only read, and a checkpoint that another process truncates while it is used is beyond what a
     // program can guard against; everybody who maps checkpoints relies on the same.
     #[allow(unsafe_code)]
     let map = unsafe { Mmap::map(&file) }.map_err(malformed)?;
-    Ok(Bytes::Mapped(map))
+    Ok(Bytes::Mapped(Arc::new(map)))
 }
 
 fn missing(path: &Path) -> Error {

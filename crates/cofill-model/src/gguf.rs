@@ -152,6 +152,7 @@ impl Gguf {
             dtype: info.dtype,
             shape: info.shape.clone(),
             bytes,
+            file: Some(&self.map),
         })
     }
 

@@ -4,7 +4,6 @@ use crate::checkpoint::Checkpoint;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::load_options::Dtype;
-use crate::matrix::rearranged;
 use crate::pair_head::PairHeadInfo;
 use crate::stored::TYPES;
 use crate::tensor_list::{RequiredTensor, Role, problems_with, product, required_tensors, superfluous, tied_head};
@@ -47,8 +46,6 @@ pub struct Memory {
     pub default: u64,
     /// When this dtype is asked for.
     pub at: Vec<(Dtype, u64)>,
-    /// What q4k takes in addition from the first forward on, for a copy in another order.
-    pub q4k_rearranged: u64,
 }
 
 impl Inspection {
@@ -81,8 +78,8 @@ impl Inspection {
         let tied = config.tied.then(|| tied_head(&config, &weights));
         let at: Vec<(Dtype, u64)> = Dtype::all()
             .map(|dtype| {
-                // A tied head in f32 is the embedding itself; in another type it is a copy.
-                let copy = tied.as_ref().filter(|_| dtype != Dtype::F32);
+                // A tied head is the embedding itself, unless it has another type.
+                let copy = tied.as_ref().filter(|head| head.ggml_type(dtype) != dtype.of_embedding());
                 (dtype, total(required.iter().chain(copy).map(|tensor| tensor.bytes(dtype))))
             })
             .collect();
@@ -91,12 +88,9 @@ impl Inspection {
             None => {
                 let by_name: HashMap<&str, &TensorInfo> =
                     tensors.iter().map(|listed| (&*listed.name, listed)).collect();
-                total(required.iter().filter_map(|tensor| as_stored(tensor, by_name.get(&*tensor.name)?, config.tied)))
+                total(required.iter().filter_map(|tensor| as_stored(tensor, by_name.get(&*tensor.name)?)))
             }
         };
-        let matrices = required.iter().chain(&tied).filter(|tensor| matches!(tensor.role, Role::Matrix | Role::Head));
-        let copy = |tensor: &RequiredTensor| rearranged(tensor.ggml_type(Dtype::Q4K), tensor.bytes(Dtype::Q4K));
-        let q4k_rearranged = total(matrices.map(copy));
         let narrow = |dtype: Dtype| -> Vec<String> {
             let narrow = required.iter().filter(|tensor| tensor.stays_f16(dtype));
             narrow.map(|tensor| tensor.name.clone()).collect()
@@ -105,7 +99,7 @@ impl Inspection {
             parameters: total(required.iter().map(RequiredTensor::parameters)),
             file_bytes: weights.size(),
             stored,
-            memory: Memory { default, at, q4k_rearranged },
+            memory: Memory { default, at },
             stays_f16: Dtype::all().map(|dtype| (dtype, narrow(dtype))).collect(),
             problems,
             superfluous,
@@ -127,8 +121,8 @@ impl Checkpoint {
         let block = dtype.quantised().map_or(1, |quantised| quantised.block_size());
         Ok((misfits > 0).then(|| {
             format!(
-                "{misfits} of {matrices} matrices have rows that cannot be cut into {dtype}'s blocks of {block} weights; they stay f16, which is slower than f32: \
-                 take f32, or q8_0 to save memory"
+                "{misfits} of {matrices} matrices have rows that cannot be cut into {dtype}'s blocks of {block} weights; they stay f16, which saves less memory \
+                 and no time: take q8_0"
             )
         }))
     }
@@ -139,18 +133,10 @@ fn total(numbers: impl Iterator<Item = u64>) -> u64 {
 }
 
 /// Bytes of a loaded tensor of a GGUF file that is kept as it is stored.
-fn as_stored(tensor: &RequiredTensor, listed: &TensorInfo, tied: bool) -> Option<u64> {
+fn as_stored(tensor: &RequiredTensor, listed: &TensorInfo) -> Option<u64> {
     let dtype = TYPES.iter().find(|known| known.name == listed.dtype)?.dtype;
-    let stored = tensor.bytes_as(dtype);
-    let parameters = tensor.parameters();
     Some(match tensor.role {
-        Role::Vector => parameters.saturating_mul(4),
-        Role::Matrix | Role::Head => stored,
-        // Quantised rows are looked up in f16, and a tied head is a copy unless it is f32.
-        Role::Embedding if dtype.block_size() > 1 => {
-            parameters.saturating_mul(2).saturating_add(if tied { stored } else { 0 })
-        }
-        Role::Embedding if tied && dtype != candle_core::quantized::GgmlDType::F32 => stored.saturating_mul(2),
-        Role::Embedding => stored,
+        Role::Vector => tensor.parameters().saturating_mul(4),
+        Role::Matrix | Role::Head | Role::Embedding => tensor.bytes_as(dtype),
     })
 }

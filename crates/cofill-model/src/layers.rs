@@ -1,13 +1,14 @@
 //! What transformers of every family are built of: linear maps, layer norms, rotations, and how weights become them.
 
 use crate::error::Computed;
-use crate::kernels::{Kernels, layer_norm, rotate, with_slice};
+use crate::kernels::{Kernels, with_slice};
 use crate::load_options::{Dtype, LoadOptions};
 use crate::matrix::{Matrix, tensor_bytes};
 use crate::stored::StoredTensor;
 use crate::weights::Weights;
-use candle_core::{D, DType, Device, Tensor};
+use candle_core::{D, Device, Tensor};
 use candle_nn::rotary_emb::rope;
+use cofill_kernels::{layer_norm, rotate};
 use rayon::prelude::*;
 use std::ops::Range;
 
@@ -123,18 +124,20 @@ impl<'a> Loader<'a> {
     }
 
     /// The rows of token ids, which are looked up.
-    pub(crate) fn embedding(&self, name: &str, shape: &[usize]) -> Computed<Tensor> {
-        Ok(self.weights.stored(name, shape)?.embedding(self.dtype)?.to_device(&self.device)?)
+    pub(crate) fn embedding(&self, name: &str, shape: &[usize]) -> Computed<Matrix> {
+        Matrix::table(&self.weights.stored(name, shape)?, self.dtype)?.onto(&self.device)
     }
 
-    /// The matrix of the logits in tiles of up to [`TILE`] rows. One that is `tied` to an f32 embedding is shared, not copied.
-    pub(crate) fn tiles(&self, stored: &StoredTensor<'_>, tied: Option<&Tensor>) -> Computed<Vec<Matrix>> {
+    /// The matrix of the logits in tiles of up to [`TILE`] rows. One that is `tied` is shared with the embedding,
+    /// unless it has another type.
+    pub(crate) fn tiles(&self, stored: &StoredTensor<'_>, tied: Option<&Matrix>) -> Computed<Vec<Matrix>> {
         let vocab = stored.shape[0];
+        let head = self.dtype.map_or(stored.dtype, |dtype| dtype.of_matrix(stored.width()));
         let tile = |start: usize| -> Computed<Matrix> {
-            let rows = TILE.min(vocab - start);
-            match tied.filter(|embedding| embedding.dtype() == DType::F32) {
-                Some(embedding) => Ok(Matrix::F32(embedding.narrow(0, start, rows)?)),
-                None => Matrix::load(&stored.rows(start..start + rows), self.dtype)?.onto(&self.device),
+            let rows = start..vocab.min(start + TILE);
+            match tied.filter(|embedding| embedding.is_of(head)) {
+                Some(embedding) => embedding.rows(rows),
+                None => Matrix::load(&stored.rows(rows), self.dtype)?.onto(&self.device),
             }
         };
         (0..vocab).step_by(TILE).map(tile).collect()
@@ -166,15 +169,17 @@ impl Rotary {
     }
 
     /// Rotates rows that stand at `positions`. `x: [positions, heads · dim]`
-    pub(crate) fn slices(&self, x: &Tensor, positions: &[usize]) -> Computed<Vec<f32>> {
-        let width = x.dim(1)?;
-        let mut x = with_slice(x, <[f32]>::to_vec)?;
-        x.par_chunks_mut(width).zip(positions).for_each(|(row, position)| {
+    pub(crate) fn slices(&self, x: &mut [f32], positions: &[usize]) {
+        let width = x.len() / positions.len().max(1);
+        let turn = |(row, position): (&mut [f32], &usize)| {
             let at = position * self.half..(position + 1) * self.half;
             let (cos, sin) = (&self.cos[at.clone()], &self.sin[at]);
             row.chunks_exact_mut(2 * self.half).for_each(|head| rotate(head, cos, sin));
-        });
-        Ok(x)
+        };
+        match x.len() < 1 << 14 {
+            true => x.chunks_mut(width.max(1)).zip(positions).for_each(turn),
+            false => x.par_chunks_mut(width).zip(positions).for_each(turn),
+        }
     }
 
     /// As [`slices`](Self::slices), with the tensor library's own operations.

@@ -32,6 +32,8 @@ pub enum Dtype {
     F32,
     /// 2 bytes a weight.
     F16,
+    /// 2 bytes a weight, as most checkpoints are published: exact for those.
+    Bf16,
     /// About 4.5 bits a weight, in blocks of 256.
     Q4K,
     /// About 6.6 bits a weight, in blocks of 256.
@@ -41,8 +43,14 @@ pub enum Dtype {
 }
 
 impl Dtype {
-    const ALL: [(&'static str, Dtype); 5] =
-        [("f32", Dtype::F32), ("f16", Dtype::F16), ("q4k", Dtype::Q4K), ("q6k", Dtype::Q6K), ("q8_0", Dtype::Q8_0)];
+    const ALL: [(&'static str, Dtype); 6] = [
+        ("f32", Dtype::F32),
+        ("f16", Dtype::F16),
+        ("bf16", Dtype::Bf16),
+        ("q4k", Dtype::Q4K),
+        ("q6k", Dtype::Q6K),
+        ("q8_0", Dtype::Q8_0),
+    ];
 
     /// Every dtype there is.
     pub fn all() -> impl Iterator<Item = Dtype> {
@@ -143,10 +151,10 @@ mod tests {
 
     #[test]
     fn a_name_that_does_not_exist_is_answered_with_those_that_do() {
-        assert_eq!("Q4_K_M".parse::<Dtype>(), Err("expected f32, f16, q4k, q6k or q8_0".into()));
+        assert_eq!("Q4_K_M".parse::<Dtype>(), Err("expected f32, f16, bf16, q4k, q6k or q8_0".into()));
         assert_eq!("gpu".parse::<Device>(), Err("expected cpu, cuda or metal".into()));
         let error = from_value::<LoadOptions>(json!({"dtype": "int8"})).unwrap_err().to_string();
-        assert!(error.contains("`int8`: expected f32, f16, q4k, q6k or q8_0"), "{error}");
+        assert!(error.contains("`int8`: expected f32, f16, bf16, q4k, q6k or q8_0"), "{error}");
         let error = from_value::<LoadOptions>(json!({"device": "gpu"})).unwrap_err().to_string();
         assert!(error.contains("`gpu`: expected cpu, cuda or metal"), "{error}");
         assert!(from_value::<LoadOptions>(json!({"dtpye": "f16"})).is_err(), "a misspelt key is not ignored");

@@ -1,14 +1,20 @@
 //! A weight matrix in memory, and its product with activations.
 //!
-//! Activations are always f32. Narrower weights save memory only: they are widened to f32 for the product (but for Q4_K, see below).
+//! Weights stay as they are stored, in the file itself where it lies on a disk; activations are f32 throughout. What a product does with
+//! them is `cofill-kernels`' business; on other devices it is the tensor library's.
 
 use crate::error::Computed;
-use crate::kernels::{Kernels, TILE_ROWS, product, with_slice};
+use crate::files::Part;
+use crate::kernels::{Kernels, with_slice};
 use crate::load_options::Dtype;
-use crate::stored::StoredTensor;
+use crate::stored::{StoredTensor, dequantised};
 use candle_core::quantized::{GgmlDType, QMatMul, QStorage, QTensor};
 use candle_core::{DType, Device, Module, Tensor};
-use std::ops::Range;
+use cofill_kernels::{Buffers, Format, Level, Weights, multiply_rows};
+use half::{bf16, f16};
+use std::borrow::Cow;
+use std::ops::{Deref, Range};
+use std::sync::Arc;
 
 impl Dtype {
     /// The type of a matrix with rows of `width`: one that does not fit the blocks stays f16.
@@ -16,18 +22,23 @@ impl Dtype {
         match self.quantised() {
             Some(quantised) if width.is_multiple_of(quantised.block_size()) => quantised,
             None if self == Dtype::F32 => GgmlDType::F32,
+            None if self == Dtype::Bf16 => GgmlDType::BF16,
             _ => GgmlDType::F16,
         }
     }
 
     /// The type of the embedding. It is looked up, not multiplied with: half precision is as small as it gets.
     pub(crate) fn of_embedding(self) -> GgmlDType {
-        if self == Dtype::F32 { GgmlDType::F32 } else { GgmlDType::F16 }
+        match self {
+            Dtype::F32 => GgmlDType::F32,
+            Dtype::Bf16 => GgmlDType::BF16,
+            _ => GgmlDType::F16,
+        }
     }
 
     pub(crate) fn quantised(self) -> Option<GgmlDType> {
         match self {
-            Dtype::F32 | Dtype::F16 => None,
+            Dtype::F32 | Dtype::F16 | Dtype::Bf16 => None,
             Dtype::Q4K => Some(GgmlDType::Q4K),
             Dtype::Q6K => Some(GgmlDType::Q6K),
             Dtype::Q8_0 => Some(GgmlDType::Q8_0),
@@ -35,138 +46,240 @@ impl Dtype {
     }
 }
 
-/// The matrix W of a product `y = x Wᵀ`.
-pub(crate) enum Matrix {
-    /// f32, `[out, in]`.
-    F32(Tensor),
-    /// Narrower than f32, and widened to it for the product, a tile at a time.
-    Narrow { tiles: Vec<Narrow>, shape: (usize, usize) },
-    /// Multiplied as it is by the tensor library, with activations in eight bits. Only for Q4_K, where that is a fifth faster than
-    /// widening (for Q6_K it is not): from the first product on, the library keeps a rearranged copy, see [`rearranged`].
+/// How a stored type lies in memory; `None` for types that are never stored.
+fn format_of(dtype: GgmlDType) -> Option<Format> {
+    Some(match dtype {
+        GgmlDType::F32 => Format::F32,
+        GgmlDType::F16 => Format::F16,
+        GgmlDType::BF16 => Format::Bf16,
+        GgmlDType::Q4_0 => Format::Q4_0,
+        GgmlDType::Q4_1 => Format::Q4_1,
+        GgmlDType::Q5_0 => Format::Q5_0,
+        GgmlDType::Q5_1 => Format::Q5_1,
+        GgmlDType::Q8_0 => Format::Q8_0,
+        GgmlDType::Q2K => Format::Q2K,
+        GgmlDType::Q3K => Format::Q3K,
+        GgmlDType::Q4K => Format::Q4K,
+        GgmlDType::Q5K => Format::Q5K,
+        GgmlDType::Q6K => Format::Q6K,
+        _ => return None,
+    })
+}
+
+/// The matrix W of a product `y = x Wᵀ`, or a table whose rows are looked up. `[out, in]`
+pub(crate) struct Matrix {
+    held: Held,
+    shape: (usize, usize),
+}
+
+enum Held {
+    /// As it is stored, for the loops of this machine.
+    Stored(GgmlDType, Format, Bytes),
+    /// On another device.
+    Tensor(Tensor),
     Quantised(QMatMul),
 }
 
-/// Bytes of the copy that products with `bytes` of weights will add: 16 rows of 256 weights take 3,072 bytes instead of 2,304.
-pub(crate) fn rearranged(dtype: GgmlDType, bytes: u64) -> u64 {
-    if dtype == GgmlDType::Q4K { bytes / 3 * 4 } else { 0 }
+/// Bytes of a matrix: a part of a file, or memory of our own, which matrices may share.
+#[derive(Clone)]
+pub(crate) enum Bytes {
+    File(Part),
+    Own(Arc<Vec<u8>>, Range<usize>),
 }
 
-/// Up to [`TILE_ROWS`] rows of a matrix.
-pub(crate) enum Narrow {
-    /// Rows of f16 or bf16.
-    Half(Tensor),
-    Quantised(QTensor),
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Bytes::File(part) => part,
+            Bytes::Own(bytes, range) => &bytes[range.clone()],
+        }
+    }
+}
+
+impl From<Vec<u8>> for Bytes {
+    fn from(bytes: Vec<u8>) -> Bytes {
+        let range = 0..bytes.len();
+        Bytes::Own(Arc::new(bytes), range)
+    }
+}
+
+impl Bytes {
+    fn slice(&self, range: Range<usize>) -> Bytes {
+        match self {
+            Bytes::File(part) => Bytes::File(part.slice(range)),
+            Bytes::Own(bytes, all) => Bytes::Own(bytes.clone(), all.start + range.start..all.start + range.end),
+        }
+    }
 }
 
 impl Matrix {
     /// Converts what a file holds to `dtype`, or keeps it as it is stored.
     pub(crate) fn load(stored: &StoredTensor<'_>, dtype: Option<Dtype>) -> Computed<Matrix> {
-        if let Some(dtype) = dtype.filter(|dtype| dtype.of_matrix(stored.width()) != stored.dtype) {
-            let weight = if dtype == Dtype::F32 { stored.to_f32()? } else { stored.to_narrow()? };
-            return Matrix::new(weight, dtype);
+        Matrix::of(stored, dtype.map(|dtype| dtype.of_matrix(stored.width())))
+    }
+
+    /// The same for a table whose rows are looked up.
+    pub(crate) fn table(stored: &StoredTensor<'_>, dtype: Option<Dtype>) -> Computed<Matrix> {
+        Matrix::of(stored, dtype.map(Dtype::of_embedding))
+    }
+
+    fn of(stored: &StoredTensor<'_>, dtype: Option<GgmlDType>) -> Computed<Matrix> {
+        let shape = (stored.shape[0], stored.width());
+        if let Some(dtype) = dtype.filter(|&dtype| dtype != stored.dtype) {
+            let weight = if dtype == GgmlDType::F32 { stored.to_f32()? } else { stored.to_narrow()? };
+            return Matrix::convert(&weight, dtype);
         }
-        let (rows, width) = (stored.shape[0], stored.width());
-        let narrow = |tile: &dyn Fn(&StoredTensor<'_>) -> Computed<Narrow>| {
-            let tiles = Narrow::tiles(rows).map(|rows| tile(&stored.rows(rows))).collect::<Computed<_>>()?;
-            Ok(Matrix::Narrow { tiles, shape: (rows, width) })
-        };
-        match stored.dtype {
-            GgmlDType::F32 => Ok(Matrix::F32(stored.to_f32()?)),
-            GgmlDType::F16 => narrow(&|tile| Ok(Narrow::Half(tile.f16()?))),
-            GgmlDType::BF16 => narrow(&|tile| Ok(Narrow::Half(tile.bf16()?))),
-            GgmlDType::Q4K => Ok(Matrix::Quantised(QMatMul::from_qtensor(stored.quantised()?)?)),
-            _ => narrow(&|tile| Ok(Narrow::Quantised(tile.quantised()?))),
-        }
+        Matrix::keep(stored.dtype, stored.keep()?, shape)
+    }
+
+    fn keep(dtype: GgmlDType, bytes: Bytes, shape: (usize, usize)) -> Computed<Matrix> {
+        let format = format_of(dtype);
+        let format = format.ok_or_else(|| candle_core::Error::Msg(format!("{dtype:?} is never stored")))?;
+        Ok(Matrix { held: Held::Stored(dtype, format, bytes), shape })
     }
 
     /// Converts an f32 tensor. One whose width does not fit the blocks of a quantised type stays f16.
-    pub(crate) fn new(weight: Tensor, dtype: Dtype) -> Computed<Matrix> {
-        let shape @ (rows, width) = weight.dims2()?;
-        let narrow = |tile: &dyn Fn(Tensor) -> Computed<Narrow>| {
-            let cut = |rows: Range<usize>| weight.narrow(0, rows.start, rows.len());
-            let tiles = Narrow::tiles(rows).map(|rows| tile(cut(rows)?)).collect::<Computed<_>>()?;
-            Ok(Matrix::Narrow { tiles, shape })
+    #[cfg(test)]
+    pub(crate) fn new(weight: &Tensor, dtype: Dtype) -> Computed<Matrix> {
+        Matrix::convert(weight, dtype.of_matrix(weight.dim(1)?))
+    }
+
+    fn convert(weight: &Tensor, dtype: GgmlDType) -> Computed<Matrix> {
+        let shape = weight.dims2()?;
+        let bytes = match dtype {
+            GgmlDType::F32 => with_slice(weight, |w| bytemuck::cast_slice(w).to_vec())?,
+            GgmlDType::F16 => with_slice(weight, |w| w.iter().flat_map(|&v| f16::from_f32(v).to_le_bytes()).collect())?,
+            GgmlDType::BF16 => {
+                with_slice(weight, |w| w.iter().flat_map(|&v| bf16::from_f32(v).to_le_bytes()).collect())?
+            }
+            // A copy: quantising reads the whole storage, and a tensor may be a part of one.
+            _ => QTensor::quantize(&weight.force_contiguous()?, dtype)?.data()?.into_owned(),
         };
-        match dtype.of_matrix(width) {
-            GgmlDType::F32 => Ok(Matrix::F32(weight)),
-            GgmlDType::F16 => narrow(&|tile| Ok(Narrow::Half(tile.to_dtype(DType::F16)?))),
-            dtype @ GgmlDType::Q4K => Ok(Matrix::Quantised(QMatMul::from_qtensor(QTensor::quantize(&weight, dtype)?)?)),
-            // A copy: quantising reads the whole storage, and a tile is a part of one.
-            dtype => narrow(&|tile| Ok(Narrow::Quantised(QTensor::quantize(&tile.force_contiguous()?, dtype)?))),
-        }
+        Matrix::keep(dtype, bytes.into(), shape)
+    }
+
+    /// Some of its rows. On this machine they are shared, not copied.
+    pub(crate) fn rows(&self, rows: Range<usize>) -> Computed<Matrix> {
+        let shape = (rows.len(), self.shape.1);
+        let held = match &self.held {
+            Held::Stored(dtype, format, bytes) => {
+                let row = format.row_bytes(self.shape.1);
+                Held::Stored(*dtype, *format, bytes.slice(rows.start * row..rows.end * row))
+            }
+            Held::Tensor(tensor) => Held::Tensor(tensor.narrow(0, rows.start, rows.len())?),
+            Held::Quantised(_) => return Err(candle_core::Error::Msg("rows of a quantised matrix".into()).into()),
+        };
+        Ok(Matrix { held, shape })
     }
 
     /// Moves it to a device.
     pub(crate) fn onto(self, device: &Device) -> Computed<Matrix> {
-        let quantised = |weight: &QTensor| -> Computed<QTensor> {
-            let storage = QStorage::from_data(weight.data()?, device, weight.dtype())?;
-            Ok(QTensor::new(storage, weight.shape())?)
+        let Held::Stored(dtype, _, bytes) = &self.held else { return Ok(self) };
+        if device.is_cpu() {
+            return Ok(self);
+        }
+        let (rows, width) = self.shape;
+        let raw = |dtype| Tensor::from_raw_buffer(bytes, dtype, &[rows, width], device);
+        let held = match dtype {
+            GgmlDType::F32 => Held::Tensor(raw(DType::F32)?),
+            GgmlDType::F16 => Held::Tensor(raw(DType::F16)?),
+            GgmlDType::BF16 => Held::Tensor(raw(DType::BF16)?),
+            _ => {
+                let storage = QStorage::from_data(Cow::Borrowed(bytes), device, *dtype)?;
+                Held::Quantised(QMatMul::from_qtensor(QTensor::new(storage, (rows, width))?)?)
+            }
         };
-        Ok(match self {
-            here if device.is_cpu() => here,
-            Matrix::F32(weight) => Matrix::F32(weight.to_device(device)?),
-            Matrix::Narrow { tiles, shape } => {
-                let tile = |tile: Narrow| -> Computed<Narrow> {
-                    Ok(match tile {
-                        Narrow::Half(weight) => Narrow::Half(weight.to_device(device)?),
-                        Narrow::Quantised(weight) => Narrow::Quantised(quantised(&weight)?),
-                    })
-                };
-                Matrix::Narrow { tiles: tiles.into_iter().map(tile).collect::<Computed<_>>()?, shape }
-            }
-            Matrix::Quantised(QMatMul::QTensor(weight)) => {
-                Matrix::Quantised(QMatMul::from_qtensor(quantised(&weight)?)?)
-            }
-            Matrix::Quantised(QMatMul::Tensor(weight)) => Matrix::Quantised(QMatMul::Tensor(weight.to_device(device)?)),
-            Matrix::Quantised(QMatMul::TensorF16(weight)) => {
-                Matrix::Quantised(QMatMul::TensorF16(weight.to_device(device)?))
-            }
-        })
+        Ok(Matrix { held, ..self })
+    }
+
+    /// How many outputs it has.
+    pub(crate) fn n_rows(&self) -> usize {
+        self.shape.0
     }
 
     /// The bytes that it takes in memory.
     pub(crate) fn bytes(&self) -> usize {
-        match self {
-            Matrix::F32(weight) => tensor_bytes(weight),
-            Matrix::Narrow { tiles, .. } => tiles.iter().map(Narrow::bytes).sum(),
-            Matrix::Quantised(QMatMul::QTensor(weight)) => weight.storage_size_in_bytes(),
-            Matrix::Quantised(QMatMul::Tensor(weight) | QMatMul::TensorF16(weight)) => tensor_bytes(weight),
+        match &self.held {
+            Held::Stored(_, _, bytes) => bytes.len(),
+            Held::Tensor(weight) | Held::Quantised(QMatMul::Tensor(weight) | QMatMul::TensorF16(weight)) => {
+                tensor_bytes(weight)
+            }
+            Held::Quantised(QMatMul::QTensor(weight)) => weight.storage_size_in_bytes(),
+        }
+    }
+
+    /// Whether it is kept in this type.
+    pub(crate) fn is_of(&self, dtype: GgmlDType) -> bool {
+        match &self.held {
+            Held::Stored(own, ..) => *own == dtype,
+            Held::Tensor(tensor) => match tensor.dtype() {
+                DType::F32 => dtype == GgmlDType::F32,
+                DType::F16 => dtype == GgmlDType::F16,
+                DType::BF16 => dtype == GgmlDType::BF16,
+                _ => false,
+            },
+            Held::Quantised(_) => false,
+        }
+    }
+
+    /// Whether both are one and the same memory.
+    pub(crate) fn shares(&self, other: &Matrix) -> bool {
+        match (&self.held, &other.held) {
+            (Held::Stored(own, ..), Held::Stored(theirs, ..)) => own == theirs,
+            (Held::Tensor(own), Held::Tensor(theirs)) => own.dtype() == theirs.dtype(),
+            _ => false,
+        }
+    }
+
+    /// As the loops of this machine want it; an error if it lies on another device.
+    pub(crate) fn weights(&self) -> Computed<Weights<'_>> {
+        match &self.held {
+            Held::Stored(_, format, bytes) => Ok(Weights::new(*format, self.shape, bytes)),
+            _ => Err(candle_core::Error::Msg("a matrix of another device among the CPU's".into()).into()),
+        }
+    }
+
+    /// Writes rows of a table as f32, one after the other: `[ids, width]`.
+    pub(crate) fn look_up(&self, ids: &[u32], out: &mut [f32]) -> Computed<()> {
+        let weights = self.weights()?;
+        let width = self.shape.1;
+        ids.iter().zip(out.chunks_exact_mut(width.max(1))).for_each(|(&id, out)| weights.row(id as usize, out));
+        Ok(())
+    }
+
+    /// The same as a tensor, wherever it lies.
+    pub(crate) fn look_up_tensor(&self, ids: &[u32]) -> Computed<Tensor> {
+        match &self.held {
+            Held::Stored(..) => {
+                let mut rows = vec![0.0; ids.len() * self.shape.1];
+                self.look_up(ids, &mut rows)?;
+                Ok(Tensor::from_vec(rows, (ids.len(), self.shape.1), &Device::Cpu)?)
+            }
+            Held::Tensor(table) => {
+                let ids = Tensor::from_slice(ids, ids.len(), table.device())?;
+                Ok(table.index_select(&ids, 0)?.to_dtype(DType::F32)?)
+            }
+            Held::Quantised(_) => Err(candle_core::Error::Msg("a quantised table on a device".into()).into()),
         }
     }
 
     /// The product with `x: [rows, in]`, in f32.
     pub(crate) fn forward(&self, x: &Tensor, kernels: Kernels) -> Computed<Tensor> {
-        Ok(match self {
-            Matrix::F32(weight) if kernels == Kernels::Slices => wide_product(x, weight)?,
-            Matrix::F32(weight) => x.matmul(&weight.t()?)?,
-            Matrix::Narrow { tiles, shape } if kernels == Kernels::Slices => narrow_product(x, tiles, *shape)?,
-            Matrix::Narrow { tiles, .. } => {
-                let parts =
-                    tiles.iter().map(|tile| Ok(x.matmul(&tile.widen()?.t()?)?)).collect::<Computed<Vec<_>>>()?;
-                Tensor::cat(&parts, 1)?
+        let (out, width) = self.shape;
+        Ok(match &self.held {
+            Held::Stored(..) if kernels == Kernels::Slices => {
+                let rows = x.dim(0)?;
+                let mut y = vec![0.0; rows * out];
+                let weights = self.weights()?;
+                with_slice(x, |x| multiply_rows(Level::best(), x, weights, None, &mut y, &Buffers::default()))?;
+                Tensor::from_vec(y, (rows, out), &Device::Cpu)?
             }
-            Matrix::Quantised(weight) => weight.forward(x)?,
+            Held::Stored(dtype, _, bytes) => x.matmul(&dequantised(*dtype, bytes, &[out, width])?.t()?)?,
+            Held::Tensor(weight) => x.matmul(&weight.to_dtype(DType::F32)?.t()?)?,
+            Held::Quantised(weight) => weight.forward(x)?,
         })
-    }
-}
-
-impl Narrow {
-    fn tiles(rows: usize) -> impl Iterator<Item = Range<usize>> {
-        (0..rows).step_by(TILE_ROWS).map(move |start| start..rows.min(start + TILE_ROWS))
-    }
-
-    fn widen(&self) -> Computed<Tensor> {
-        Ok(match self {
-            Narrow::Half(tile) => tile.to_dtype(DType::F32)?,
-            Narrow::Quantised(tile) => tile.dequantize(&tile.device())?,
-        })
-    }
-
-    fn bytes(&self) -> usize {
-        match self {
-            Narrow::Half(tile) => tensor_bytes(tile),
-            Narrow::Quantised(tile) => tile.storage_size_in_bytes(),
-        }
     }
 }
 
@@ -175,46 +288,28 @@ pub(crate) fn tensor_bytes(tensor: &Tensor) -> usize {
     tensor.elem_count() * tensor.dtype().size_in_bytes()
 }
 
-/// The product of weights that are widened tile by tile.
-fn narrow_product(x: &Tensor, tiles: &[Narrow], (out, width): (usize, usize)) -> Computed<Tensor> {
-    let rows = x.dim(0)?;
-    let with_tile = |i: usize, with: &dyn Fn(&[f32])| with_slice(&tiles[i].widen()?, with);
-    let y = with_slice(x, |x| product(x, (rows, width, out), with_tile))??;
-    Ok(Tensor::from_vec(y, (rows, out), &Device::Cpu)?)
-}
-
-/// The product of f32 weights, where they lie.
-fn wide_product(x: &Tensor, weight: &Tensor) -> Computed<Tensor> {
-    let (rows, (out, width)) = (x.dim(0)?, weight.dims2()?);
-    let y = with_slice(weight, |weight| {
-        let tile = TILE_ROWS * width;
-        let with_tile = |i: usize, with: &dyn Fn(&[f32])| {
-            with(&weight[i * tile..weight.len().min((i + 1) * tile)]);
-            Ok(())
-        };
-        with_slice(x, |x| product(x, (rows, width, out), with_tile))
-    })???;
-    Ok(Tensor::from_vec(y, (rows, out), &Device::Cpu)?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn every_precision_multiplies_to_its_own_accuracy() {
-        // Weights in [−1, 1), x all ones over 256: sums of magnitude up to 16, errors as a share of that. 600 rows are three tiles.
+        // Weights in [−1, 1), x all ones over 256: sums of magnitude up to 16, errors as a share of that. 600 rows are many tiles.
         let weight: Vec<f32> = (0..600 * 256).map(|i| (i * 37 % 251) as f32 / 125.5 - 1.0).collect();
         let weight = Tensor::from_vec(weight, (600, 256), &Device::Cpu).unwrap();
         let x = Tensor::ones((2, 256), DType::F32, &Device::Cpu).unwrap();
-        let product = |dtype| -> Vec<Vec<f32>> {
-            Matrix::new(weight.clone(), dtype).unwrap().forward(&x, Kernels::Slices).unwrap().to_vec2().unwrap()
+        let product = |dtype, kernels| -> Vec<Vec<f32>> {
+            Matrix::new(&weight, dtype).unwrap().forward(&x, kernels).unwrap().to_vec2().unwrap()
         };
-        let exact = product(Dtype::F32);
-        for (dtype, tolerance) in [(Dtype::F16, 0.01), (Dtype::Q8_0, 0.2), (Dtype::Q6K, 0.6), (Dtype::Q4K, 2.5)] {
-            for (row, want) in product(dtype).iter().zip(&exact) {
-                for (got, want) in row.iter().zip(want) {
-                    assert!((got - want).abs() <= tolerance, "{dtype}: {got}, {want}");
+        let exact = product(Dtype::F32, Kernels::Slices);
+        let tolerances =
+            [(Dtype::F16, 0.01), (Dtype::Bf16, 0.1), (Dtype::Q8_0, 0.2), (Dtype::Q6K, 0.6), (Dtype::Q4K, 2.5)];
+        for (dtype, tolerance) in tolerances {
+            for kernels in [Kernels::Slices, Kernels::Ops] {
+                for (row, want) in product(dtype, kernels).iter().zip(&exact) {
+                    for (got, want) in row.iter().zip(want) {
+                        assert!((got - want).abs() <= tolerance, "{dtype}: {got}, {want}");
+                    }
                 }
             }
         }
@@ -224,7 +319,23 @@ mod tests {
     fn a_width_that_does_not_fit_stays_f16() {
         let narrow = Tensor::ones((2, 64), DType::F32, &Device::Cpu).unwrap();
         // 2 x 64 weights: 2 bytes each, or 4 blocks of 32 in 34 bytes.
-        assert_eq!(Matrix::new(narrow.clone(), Dtype::Q4K).unwrap().bytes(), 256);
-        assert_eq!(Matrix::new(narrow, Dtype::Q8_0).unwrap().bytes(), 136);
+        assert_eq!(Matrix::new(&narrow, Dtype::Q4K).unwrap().bytes(), 256);
+        assert_eq!(Matrix::new(&narrow, Dtype::Q8_0).unwrap().bytes(), 136);
+    }
+
+    #[test]
+    fn rows_are_shared() {
+        let weight = Tensor::arange(0f32, 12.0, &Device::Cpu).unwrap().reshape((4, 3)).unwrap();
+        let matrix = Matrix::new(&weight, Dtype::F32).unwrap();
+        let part = matrix.rows(1..3).unwrap();
+        let mut row = [0.0; 3];
+        part.look_up(&[1], &mut row).unwrap();
+        assert_eq!(row, [6.0, 7.0, 8.0]);
+        let (Held::Stored(_, _, Bytes::Own(all, _)), Held::Stored(_, _, Bytes::Own(some, _))) =
+            (&matrix.held, &part.held)
+        else {
+            panic!("not stored here");
+        };
+        assert!(Arc::ptr_eq(all, some));
     }
 }

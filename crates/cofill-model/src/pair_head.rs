@@ -11,9 +11,9 @@
 
 use crate::error::{Computed, Error, Result};
 use crate::files;
-use crate::kernels::{Strided, matmul};
 use crate::weights::Shard;
 use cofill::Attention;
+use cofill_kernels::{Buffers, Format, Level, Weights, multiply_rows};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 use std::path::Path;
@@ -108,13 +108,8 @@ impl PairHead {
         let (q, k) = (turned(&self.q), turned(&self.k));
         let mut logits = vec![0.0; n * n]; // [query x key], but for the bias
         let scale = 1.0 / (self.rank as f32).sqrt();
-        matmul(
-            (n, n, self.rank),
-            scale,
-            (&q, rows_of(self.rank)),
-            (&k, columns_of(self.rank)),
-            (&mut logits, rows_of(n)),
-        );
+        product(&q, (&k, (n, self.rank)), None, &mut logits);
+        logits.iter_mut().for_each(|x| *x *= scale);
         let sigmoid = |logit: f32| 1.0 / (1.0 + (-f64::from(logit)).exp());
         Attention::from_fn(n, |query, key| sigmoid(logits[query * n + key] + self.bias))
     }
@@ -137,26 +132,15 @@ impl Projection {
         let rank = self.bias.len();
         let width = self.weight.len() / rank;
         let mut out = vec![0.0; n * rank];
-        matmul(
-            (n, rank, width),
-            1.0,
-            (h, rows_of(width)),
-            (&self.weight, columns_of(width)),
-            (&mut out, rows_of(rank)),
-        );
-        out.chunks_exact_mut(rank).for_each(|row| row.iter_mut().zip(&self.bias).for_each(|(x, bias)| *x += bias));
+        product(h, (&self.weight, (rank, width)), Some(&self.bias), &mut out);
         out
     }
 }
 
-/// A matrix that lies row by row.
-fn rows_of(width: usize) -> Strided {
-    Strided { start: 0, row: width, col: 1 }
-}
-
-/// The transpose of one that lies row by row.
-fn columns_of(width: usize) -> Strided {
-    Strided { start: 0, row: 1, col: width }
+/// `y = x Wᵀ + b`, with `x: [n x width]` and `w: [out x width]`.
+fn product(x: &[f32], (w, shape): (&[f32], (usize, usize)), bias: Option<&[f32]>, y: &mut [f32]) {
+    let weights = Weights::new(Format::F32, shape, bytemuck::cast_slice(w));
+    multiply_rows(Level::best(), x, weights, bias, y, &Buffers::default());
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use crate::transformer::Names;
 use crate::weights::{Layout, Weights, halved};
 use candle_core::Tensor;
 use candle_core::quantized::{GgmlDType, QTensor};
-use half::f16;
+use half::{bf16, f16};
 use std::borrow::Cow;
 use std::io::{BufWriter, Write};
 
@@ -192,6 +192,7 @@ fn file_type(dtype: Dtype) -> u32 {
     match dtype {
         Dtype::F32 => 0,
         Dtype::F16 => 1,
+        Dtype::Bf16 => 32,
         Dtype::Q8_0 => 7,
         Dtype::Q4K => 14,
         Dtype::Q6K => 18,
@@ -207,8 +208,8 @@ impl Job {
             None => stored,
             Some(heads) => {
                 let bytes = Cow::Owned(stored.reorder(|i| halved(i, rows / heads)));
-                let StoredTensor { path, ref name, dtype, ref shape, .. } = *stored;
-                pairs = StoredTensor { path, name: name.clone(), dtype, shape: shape.clone(), bytes };
+                let StoredTensor { path, ref name, dtype, ref shape, file, .. } = *stored;
+                pairs = StoredTensor { path, name: name.clone(), dtype, shape: shape.clone(), bytes, file };
                 &pairs
             }
         };
@@ -226,10 +227,12 @@ fn encode(stored: &StoredTensor<'_>, dtype: GgmlDType) -> Computed<Vec<u8>> {
     Ok(match dtype {
         GgmlDType::F32 => flat(stored.to_f32()?)?.to_vec1::<f32>()?.iter().flat_map(|v| v.to_le_bytes()).collect(),
         GgmlDType::F16 => {
-            let halves = stored.embedding(Some(Dtype::F16))?;
-            flat(halves)?.to_vec1::<f16>()?.iter().flat_map(|v| v.to_le_bytes()).collect()
+            flat(stored.to_narrow()?)?.to_vec1::<f32>()?.iter().flat_map(|&v| f16::from_f32(v).to_le_bytes()).collect()
         }
-        _ if dtype == stored.dtype => stored.quantised()?.data()?.into_owned(),
+        GgmlDType::BF16 => {
+            flat(stored.to_f32()?)?.to_vec1::<f32>()?.iter().flat_map(|&v| bf16::from_f32(v).to_le_bytes()).collect()
+        }
+        _ if dtype == stored.dtype => stored.keep()?.to_vec(),
         _ => QTensor::quantize(&stored.to_narrow()?, dtype)?.data()?.into_owned(),
     })
 }

@@ -86,7 +86,14 @@ pub(crate) fn tensor<'a>(seed: u64, path: &'a Path, name: &str, shape: &[usize])
         _ if name.ends_with(".bias") => uniform(seed, name, n, 0.1),
         _ => bf16::ONE.to_le_bytes().repeat(n),
     };
-    StoredTensor { path, name: name.into(), dtype: GgmlDType::BF16, shape: shape.to_vec(), bytes: Cow::Owned(bytes) }
+    StoredTensor {
+        path,
+        name: name.into(),
+        dtype: GgmlDType::BF16,
+        shape: shape.to_vec(),
+        bytes: Cow::Owned(bytes),
+        file: None,
+    }
 }
 
 /// `n` numbers between -`bound` and `bound`, as bf16.

@@ -1,11 +1,13 @@
 //! A tensor as its file holds it: rows of bytes of some type, and how they become numbers.
 
 use crate::error::{Computed, Error};
+use crate::files::Bytes;
 use crate::kernels::with_slice;
-use crate::load_options::Dtype;
+use crate::matrix;
 use candle_core::quantized::{GgmlDType, QStorage, QTensor};
 use candle_core::{DType, Device, Tensor, WithDType};
 use half::{bf16, f16};
+use rayon::prelude::*;
 use std::borrow::Cow;
 use std::ops::Range;
 use std::path::Path;
@@ -63,6 +65,8 @@ pub(crate) struct StoredTensor<'a> {
     /// The outermost dimension first.
     pub(crate) shape: Vec<usize>,
     pub(crate) bytes: Cow<'a, [u8]>,
+    /// The file that the bytes are borrowed from, if they are.
+    pub(crate) file: Option<&'a Bytes>,
 }
 
 impl StoredTensor<'_> {
@@ -71,7 +75,7 @@ impl StoredTensor<'_> {
         let row = self.row_bytes();
         let bytes = Cow::Borrowed(&self.bytes[rows.start * row..rows.end * row]);
         let shape = std::iter::once(rows.len()).chain(self.shape[1..].iter().copied()).collect();
-        StoredTensor { path: self.path, name: self.name.clone(), dtype: self.dtype, shape, bytes }
+        StoredTensor { path: self.path, name: self.name.clone(), dtype: self.dtype, shape, bytes, file: self.file }
     }
 
     /// Row i of the result is row `from(i)` of this. Rows are whole blocks, so this is exact in every type.
@@ -99,7 +103,10 @@ impl StoredTensor<'_> {
             GgmlDType::F32 => self.convert(f32::from_le_bytes, f32::is_finite),
             GgmlDType::F16 => self.convert(|b| f16::from_le_bytes(b).to_f32(), f32::is_finite),
             GgmlDType::BF16 => self.convert(|b| bf16::from_le_bytes(b).to_f32(), f32::is_finite),
-            _ => Ok(self.quantised()?.dequantize(&Device::Cpu)?),
+            _ => {
+                self.check_finite()?;
+                dequantised(self.dtype, &self.bytes, &self.shape)
+            }
         }
     }
 
@@ -113,16 +120,6 @@ impl StoredTensor<'_> {
             return Err(Error::TooLarge { path, name, value: largest }.into());
         }
         Ok(values)
-    }
-
-    /// Its numbers in f16, as they are stored; an error if one of them is not finite.
-    pub(crate) fn f16(&self) -> Computed<Tensor> {
-        self.convert(f16::from_le_bytes, f16::is_finite)
-    }
-
-    /// Its numbers in bf16, as they are stored; an error if one of them is not finite.
-    pub(crate) fn bf16(&self) -> Computed<Tensor> {
-        self.convert(bf16::from_le_bytes, bf16::is_finite)
     }
 
     /// A number for every N bytes, all of them finite.
@@ -140,38 +137,74 @@ impl StoredTensor<'_> {
         Ok(Tensor::from_vec(values, &*self.shape, &Device::Cpu)?)
     }
 
-    /// As the embedding of a model that is loaded with `dtype`, or without one as it is stored. Quantised rows become f16, because rows
-    /// are looked up one by one.
-    pub(crate) fn embedding(&self, dtype: Option<Dtype>) -> Computed<Tensor> {
-        match (dtype.map(Dtype::of_embedding), self.dtype) {
-            (Some(GgmlDType::F32), _) | (None, GgmlDType::F32) => self.to_f32(),
-            (_, GgmlDType::F16) => self.f16(),
-            (None, GgmlDType::BF16) => self.bf16(),
-            _ => Ok(self.to_narrow()?.to_dtype(DType::F16)?),
-        }
+    /// Its bytes as they are stored, for as long as they are wanted; an error if one of its numbers is not finite.
+    pub(crate) fn keep(&self) -> Computed<matrix::Bytes> {
+        self.check_finite()?;
+        let part = self.file.and_then(|file| file.part(&self.bytes));
+        Ok(part.map_or_else(|| self.bytes.to_vec().into(), matrix::Bytes::File))
     }
 
-    /// Its blocks as they are stored; an error if a factor is not finite.
-    pub(crate) fn quantised(&self) -> Computed<QTensor> {
-        let (block, size) = (self.dtype.block_size(), self.dtype.type_size());
+    /// An error if a number, or a factor of a block of numbers, is not finite.
+    fn check_finite(&self) -> Computed<()> {
+        /// Bytes that a task looks at, a multiple of every type's blocks of 256.
+        const BLOCKS: usize = 1 << 12;
         let factors = type_of(self.dtype).map_or(&[] as &[usize], |known| known.factors);
-        for (i, bytes) in self.bytes.chunks_exact(size).enumerate() {
-            for &at in factors {
-                let factor = f16::from_le_bytes([bytes[at], bytes[at + 1]]);
-                if !factor.is_finite() {
-                    return Err(self.not_finite(i * block, factor.to_f32()).into());
-                }
+        let (block, size) = (self.dtype.block_size(), self.dtype.type_size());
+        let half = |at: &[u8], i: usize| f16::from_le_bytes([at[i], at[i + 1]]).to_f32();
+        // Exponents of all ones are infinities and NaN. No early exit, so that the common case is one vectorised pass.
+        let spoilt = |part: &[u8]| match self.dtype {
+            GgmlDType::F32 => {
+                part.as_chunks::<4>().0.iter().any_of(|b| u32::from_le_bytes(*b) & 0x7f80_0000 == 0x7f80_0000)
+            }
+            GgmlDType::F16 => part.as_chunks::<2>().0.iter().any_of(|b| u16::from_le_bytes(*b) & 0x7c00 == 0x7c00),
+            GgmlDType::BF16 => part.as_chunks::<2>().0.iter().any_of(|b| u16::from_le_bytes(*b) & 0x7f80 == 0x7f80),
+            _ => part.chunks_exact(size).any(|block| factors.iter().any(|&at| !half(block, at).is_finite())),
+        };
+        let Some(task) = self.bytes.par_chunks(BLOCKS * size).position_first(spoilt) else { return Ok(()) };
+        let first = task * BLOCKS;
+        for (i, bytes) in self.bytes.chunks_exact(size).enumerate().skip(first) {
+            let values: Vec<f32> = match self.dtype {
+                GgmlDType::F32 => vec![f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])],
+                GgmlDType::F16 => vec![half(bytes, 0)],
+                GgmlDType::BF16 => vec![bf16::from_le_bytes([bytes[0], bytes[1]]).to_f32()],
+                _ => factors.iter().map(|&at| half(bytes, at)).collect(),
+            };
+            if let Some(&value) = values.iter().find(|value| !value.is_finite()) {
+                return Err(self.not_finite(i * block, value).into());
             }
         }
-        // The library panics at bytes that are not aligned as its blocks are.
-        let aligned = aligned(&self.bytes);
-        let storage = QStorage::from_data(Cow::Borrowed(&aligned), &Device::Cpu, self.dtype)?;
-        Ok(QTensor::new(storage, &*self.shape)?)
+        Ok(())
     }
 
     fn not_finite(&self, index: usize, value: f32) -> Error {
         Error::NotFinite { path: self.path.into(), name: self.name.clone(), index, value }
     }
+}
+
+/// Whether it holds for any, asked of all of them without an early exit.
+trait AnyOf: Iterator + Sized {
+    fn any_of(self, of: impl Fn(Self::Item) -> bool) -> bool {
+        self.fold(false, |any, item| any | of(item))
+    }
+}
+
+impl<I: Iterator> AnyOf for I {}
+
+/// Stored numbers as the tensor library widens them to f32.
+pub(crate) fn dequantised(dtype: GgmlDType, bytes: &[u8], shape: &[usize]) -> Computed<Tensor> {
+    let plain = match dtype {
+        GgmlDType::F32 => Some(DType::F32),
+        GgmlDType::F16 => Some(DType::F16),
+        GgmlDType::BF16 => Some(DType::BF16),
+        _ => None,
+    };
+    if let Some(plain) = plain {
+        return Ok(Tensor::from_raw_buffer(bytes, plain, shape, &Device::Cpu)?.to_dtype(DType::F32)?);
+    }
+    // The library panics at bytes that are not aligned as its blocks are.
+    let aligned = aligned(bytes);
+    let storage = QStorage::from_data(Cow::Borrowed(&aligned), &Device::Cpu, dtype)?;
+    Ok(QTensor::new(storage, shape)?.dequantize(&Device::Cpu)?)
 }
 
 /// The alignment that the tensor library expects: that of an f32 is enough for the blocks of every type.
@@ -219,7 +252,14 @@ mod tests {
     }
 
     fn stored(dtype: GgmlDType, bytes: &[u8]) -> StoredTensor<'_> {
-        StoredTensor { path: Path::new("x"), name: "w".into(), dtype, shape: vec![2, 256], bytes: Cow::Borrowed(bytes) }
+        StoredTensor {
+            path: Path::new("x"),
+            name: "w".into(),
+            dtype,
+            shape: vec![2, 256],
+            bytes: Cow::Borrowed(bytes),
+            file: None,
+        }
     }
 
     #[test]

@@ -6,31 +6,37 @@
 //!              x += down(silu(gate(h)) · up(h))              with h = rms(x)
 //! ```
 //!
+//! Computed by the loops of `cofill-kernels` (`by_slices.rs`), or by the tensor library's operations on any device (`by_ops.rs`).
 //! No timestep; a causal mask only where the configuration says so. Every sequence is computed alone, so what it gives cannot depend on its neighbours. In the final
 //! block only the asked rows have queries, an output projection and an MLP.
 
-use crate::attention::{HeadMean, Heads, Sight, attend, attend_by_ops};
-use crate::blocks::{self, Blocks, ForwardRequest, Hidden, Pass};
+mod by_ops;
+mod by_slices;
+
+use crate::blocks::{self, ForwardRequest, Hidden, Pass};
 use crate::config::{Config, Family};
 use crate::error::{Computed, Result};
-use crate::kernels::{Kernels, swiglu, with_slice};
-use crate::layers::{Linear, Loader, Rotary, indices};
+use crate::kernels::Kernels;
+use crate::layers::{Linear, Loader, Rotary};
 use crate::load_options::LoadOptions;
 use crate::matrix::{Matrix, tensor_bytes};
 use crate::tensor_list;
 use crate::weights::{Layout, Weights};
-use candle_core::{DType, Device, Tensor};
-use candle_nn::ops::{rms_norm, silu};
+use by_ops::ByOps;
+use by_slices::BySlices;
+use candle_core::Tensor;
+use cofill_kernels::{Buffers, Heads, Sight};
 use std::time::Instant;
 
 /// The weights of a model, and its forward pass.
 pub struct Transformer {
     config: Config,
-    embedding: Tensor, // [vocab, hidden]
+    embedding: Matrix, // [vocab, hidden]
     blocks: Vec<Block>,
     norm: Tensor,      // [hidden]
     head: Vec<Matrix>, // tiles of up to TILE rows of [vocab, hidden]
     kernels: Kernels,
+    buffers: Buffers,
 }
 
 struct Block {
@@ -88,6 +94,7 @@ impl Transformer {
             head,
             config,
             kernels: if loader.device.is_cpu() { Kernels::Slices } else { Kernels::Ops },
+            buffers: Buffers::default(),
         })
     }
 
@@ -99,10 +106,10 @@ impl Transformer {
             norms.into_iter().flatten().map(tensor_bytes).sum::<usize>()
                 + linears.into_iter().map(Linear::bytes).sum::<usize>()
         };
-        // A tied f32 head is the embedding itself.
-        let shared = self.config.tied && self.embedding.dtype() == DType::F32;
+        // A tied head of the same type is the embedding itself.
+        let shared = self.config.tied && self.head.first().is_some_and(|tile| tile.shares(&self.embedding));
         let head = if shared { 0 } else { self.head.iter().map(Matrix::bytes).sum() };
-        tensor_bytes(&self.embedding) + self.blocks.iter().map(block).sum::<usize>() + tensor_bytes(&self.norm) + head
+        self.embedding.bytes() + self.blocks.iter().map(block).sum::<usize>() + tensor_bytes(&self.norm) + head
     }
 
     /// Which implementation of the forward is used.
@@ -127,69 +134,24 @@ impl Transformer {
 
     fn pass(&self, tokens: &[u32], ask: &ForwardRequest<'_>) -> Computed<Pass> {
         let begun = Instant::now();
-        let ids = indices(tokens.iter().map(|&token| token as usize), self.norm.device())?;
-        let x = self.embedding.index_select(&ids, 0)?.to_dtype(DType::F32)?; // [length, hidden]
         let rotary = Rotary::new(self.config.head_dim, self.config.rope_theta, tokens.len());
-        blocks::run(&Rotated { model: self, rotary }, x, ask, begun)
-    }
-
-    /// Attention of the asked queries over all keys, before the output projection. `[queries, heads · dim]`
-    fn attend(
-        &self,
-        block: &Block,
-        x: &Tensor,
-        queries: &[usize],
-        rotary: &Rotary,
-        mean: Option<&mut HeadMean>,
-    ) -> Computed<Tensor> {
-        let Config { heads, kv_heads, head_dim, causal, .. } = self.config;
-        let sight = if causal { Sight::Before } else { Sight::Everywhere };
-        let cut = Heads { queries: heads, keys: kv_heads, dim: head_dim, sight };
-        let length = x.dim(0)?;
-        let h = rms_norm(x, &block.attn_norm, self.config.rms_eps as f32)?;
-        let every: Vec<usize> = (0..length).collect();
-        let h_q = if queries.len() == length {
-            h.clone()
-        } else {
-            h.index_select(&indices(queries.iter().copied(), h.device())?, 0)?
-        };
-        let q = self.norm_heads(block.q.forward(&h_q, self.kernels)?, block.q_norm.as_ref())?;
-        let k = self.norm_heads(block.k.forward(&h, self.kernels)?, block.k_norm.as_ref())?;
-        let v = block.v.forward(&h, self.kernels)?;
         match self.kernels {
             Kernels::Slices => {
-                let (q, k) = (rotary.slices(&q, queries)?, rotary.slices(&k, &every)?);
-                let mixed = with_slice(&v, |v| attend(cut, queries, &q, &k, v, mean))?;
-                Ok(Tensor::from_vec(mixed, (queries.len(), heads * head_dim), &Device::Cpu)?)
+                let blocks = BySlices::new(self, rotary, tokens);
+                blocks::run(&blocks, blocks.embed(tokens)?, ask, begun)
             }
             Kernels::Ops => {
-                let (q, k) = (rotary.ops(&q, queries)?, rotary.ops(&k, &every)?);
-                attend_by_ops(cut, queries, (&q, &k, &v), mean)
+                let x = self.embedding.look_up_tensor(tokens)?; // [length, hidden]
+                blocks::run(&ByOps { model: self, rotary }, x, ask, begun)
             }
         }
     }
 
-    /// RMSNorm of every head by itself, where the model has one. `x: [rows, heads · dim]`
-    fn norm_heads(&self, x: Tensor, norm: Option<&Tensor>) -> Computed<Tensor> {
-        let Some(norm) = norm else { return Ok(x) };
-        let shape @ (rows, width) = x.dims2()?;
-        let heads = x.reshape((rows * width / self.config.head_dim, self.config.head_dim))?;
-        Ok(rms_norm(&heads, norm, self.config.rms_eps as f32)?.reshape(shape)?)
-    }
-
-    /// The block's second half: output projection and MLP, each added to the stream. `x: [rows, hidden]`
-    fn finish_block(&self, block: &Block, x: Tensor, mixed: &Tensor) -> Computed<Tensor> {
-        let x = (x + block.o.forward(mixed, self.kernels)?)?;
-        let h = rms_norm(&x, &block.mlp_norm, self.config.rms_eps as f32)?;
-        let (gate, up) = (block.gate.forward(&h, self.kernels)?, block.up.forward(&h, self.kernels)?); // [rows, mlp]
-        let h = match self.kernels {
-            Kernels::Slices => {
-                let h = with_slice(&gate, |gate| with_slice(&up, |up| swiglu(gate, up)))??;
-                Tensor::from_vec(h, gate.shape(), &Device::Cpu)?
-            }
-            Kernels::Ops => (silu(&gate)? * up)?,
-        };
-        Ok((x + block.down.forward(&h, self.kernels)?)?)
+    /// How the width of a layer is cut.
+    fn heads(&self) -> Heads {
+        let Config { heads, kv_heads, head_dim, causal, .. } = self.config;
+        let sight = if causal { Sight::Before } else { Sight::Everywhere };
+        Heads { queries: heads, keys: kv_heads, dim: head_dim, sight }
     }
 
     /// Logits for hidden states, a tile of token ids at a time, in their order: `[rows x ids of the tile]`, flat.
@@ -198,34 +160,6 @@ impl Transformer {
             Ok(tile.forward(&hidden.0, self.kernels)?.flatten_all()?.to_vec1()?)
         };
         self.head.iter().map(move |tile| Ok(flat(tile)?))
-    }
-}
-
-/// The blocks with the angles of a sequence's positions.
-struct Rotated<'a> {
-    model: &'a Transformer,
-    rotary: Rotary,
-}
-
-impl Blocks for Rotated<'_> {
-    fn layers(&self) -> usize {
-        self.model.blocks.len()
-    }
-
-    fn heads(&self) -> usize {
-        self.model.config.heads
-    }
-
-    fn attend(&self, layer: usize, x: &Tensor, queries: &[usize], mean: Option<&mut HeadMean>) -> Computed<Tensor> {
-        self.model.attend(&self.model.blocks[layer], x, queries, &self.rotary, mean)
-    }
-
-    fn finish(&self, layer: usize, x: Tensor, mixed: &Tensor) -> Computed<Tensor> {
-        self.model.finish_block(&self.model.blocks[layer], x, mixed)
-    }
-
-    fn last_norm(&self, x: Tensor) -> Computed<Tensor> {
-        Ok(rms_norm(&x, &self.model.norm, self.model.config.rms_eps as f32)?)
     }
 }
 

@@ -232,6 +232,9 @@ fn split_halves(stored: StoredTensor<'_>, heads: usize) -> Result<StoredTensor<'
         return Err(Error::Malformed { path: stored.path.into(), problem });
     }
     let bytes = stored.reorder(|i| paired(i, rows / heads));
+    if let Some(file) = stored.file {
+        file.forget(&stored.bytes);
+    }
     Ok(StoredTensor { bytes: Cow::Owned(bytes), ..stored })
 }
 
@@ -274,7 +277,14 @@ impl Shard {
             }
         };
         let bytes = Cow::Borrowed(&self.map[self.data + info.data_offsets.0..self.data + info.data_offsets.1]);
-        Ok(Some(StoredTensor { path: &self.path, name: name.into(), dtype, shape: info.shape.clone(), bytes }))
+        Ok(Some(StoredTensor {
+            path: &self.path,
+            name: name.into(),
+            dtype,
+            shape: info.shape.clone(),
+            bytes,
+            file: Some(&self.map),
+        }))
     }
 
     pub(crate) fn open(path: &Path) -> Result<Shard> {
@@ -339,6 +349,7 @@ mod tests {
             dtype: GgmlDType::F32,
             shape: vec![12, 1],
             bytes: Cow::Borrowed(&bytes),
+            file: None,
         };
         let halves = split_halves(stored(), 2).unwrap().to_f32().unwrap().flatten_all().unwrap();
         let published: Vec<f32> = (0..12u8).map(f32::from).collect();

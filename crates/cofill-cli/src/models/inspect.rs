@@ -43,7 +43,6 @@ fn object(args: &Args, checkpoint: &Checkpoint, it: &Inspection) -> Value {
     let mut memory: Map<String, Value> =
         it.memory.at.iter().map(|(dtype, bytes)| (dtype.to_string(), json!(bytes))).collect();
     memory.insert("default".into(), json!(it.memory.default));
-    memory.insert("q4k_rearranged".into(), json!(it.memory.q4k_rearranged));
     let stored: Map<String, Value> = it
         .stored
         .iter()
@@ -193,16 +192,12 @@ fn table(args: &Args, checkpoint: &Checkpoint, it: &Inspection) -> String {
     say("files", size(it.file_bytes));
     say("memory", format!("{} without --dtype", size(it.memory.default)));
     for ((dtype, bytes), (_, narrow)) in it.memory.at.iter().zip(&it.stays_f16) {
-        let copy = match (dtype, it.memory.q4k_rearranged) {
-            (Dtype::Q4K, more @ 1..) => format!(", and {} more once it computes", size(more)),
-            _ => String::new(),
-        };
         let note = match narrow.as_slice() {
             [] => String::new(),
             [one] => format!("; {one} stays f16"),
             [first, .., last] => format!("; {} matrices stay f16, {first} to {last}", narrow.len()),
         };
-        say("", format!("{:>8} as {dtype}{copy}{note}", size(*bytes)));
+        say("", format!("{:>8} as {dtype}{note}", size(*bytes)));
     }
     for (i, problem) in it.problems.iter().enumerate() {
         say(if i == 0 { "PROBLEMS" } else { "" }, problem.clone());

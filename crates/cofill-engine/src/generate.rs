@@ -155,7 +155,7 @@ impl Generation {
     /// What its trace ends with.
     pub fn trace_end(&self) -> End {
         let told: usize = self.steps.iter().map(|step| step.appended).sum();
-        End { nfe: self.nfe, tokens: self.canvas.tokens().to_vec(), appended: self.appended - told }
+        End { nfe: self.nfe, tokens: self.canvas.tokens().to_vec(), appended: self.appended - told, cache: None }
     }
 
     /// Positions that a forward filled, on average.

@@ -14,6 +14,7 @@ use crate::blocks::{self, Blocks, ForwardRequest, Hidden, Pass};
 use crate::config::{Config, Family};
 use crate::error::{Computed, Result};
 use crate::kernels::{Kernels, swiglu, with_slice};
+use crate::keys_values::{CacheUse, KeptLayer};
 use crate::layers::{Linear, Loader, Rotary, indices};
 use crate::load_options::LoadOptions;
 use crate::matrix::{Matrix, tensor_bytes};
@@ -21,6 +22,7 @@ use crate::tensor_list;
 use crate::weights::{Layout, Weights};
 use candle_core::{DType, Device, Tensor};
 use candle_nn::ops::{rms_norm, silu};
+use std::cell::RefCell;
 use std::time::Instant;
 
 /// The weights of a model, and its forward pass.
@@ -122,15 +124,23 @@ impl Transformer {
 
     /// One forward of one sequence.
     pub fn forward(&self, tokens: &[u32], ask: &ForwardRequest<'_>) -> Result<Pass> {
-        Ok(self.pass(tokens, ask)?)
+        Ok(self.pass(tokens, ask, None)?)
     }
 
-    fn pass(&self, tokens: &[u32], ask: &ForwardRequest<'_>) -> Computed<Pass> {
+    /// The same, which keeps keys and values, or uses those that are kept. Asked rows, and positions whose attention is asked, are in the
+    /// window. Only with [`Kernels::Slices`], and not for a causal model, whose prefix needs none of this.
+    pub fn forward_kept(&self, tokens: &[u32], ask: &ForwardRequest<'_>, cache: CacheUse<'_>) -> Result<Pass> {
+        Ok(self.pass(tokens, ask, Some(cache))?)
+    }
+
+    fn pass(&self, tokens: &[u32], ask: &ForwardRequest<'_>, cache: Option<CacheUse<'_>>) -> Computed<Pass> {
         let begun = Instant::now();
-        let ids = indices(tokens.iter().map(|&token| token as usize), self.norm.device())?;
-        let x = self.embedding.index_select(&ids, 0)?.to_dtype(DType::F32)?; // [length, hidden]
+        let window = cache.as_ref().and_then(|cache| cache.window.clone()).unwrap_or(0..tokens.len());
+        let ids = indices(tokens[window.clone()].iter().map(|&token| token as usize), self.norm.device())?;
+        let x = self.embedding.index_select(&ids, 0)?.to_dtype(DType::F32)?; // [computed, hidden]
         let rotary = Rotary::new(self.config.head_dim, self.config.rope_theta, tokens.len());
-        blocks::run(&Rotated { model: self, rotary }, x, ask, begun)
+        let cache = cache.map(RefCell::new);
+        blocks::run(&Rotated { model: self, rotary, first: window.start, cache }, x, ask, begun)
     }
 
     /// Attention of the asked queries over all keys, before the output projection. `[queries, heads · dim]`
@@ -140,18 +150,19 @@ impl Transformer {
         x: &Tensor,
         queries: &[usize],
         rotary: &Rotary,
+        kept: Option<KeptLayer<'_>>,
         mean: Option<&mut HeadMean>,
     ) -> Computed<Tensor> {
         let Config { heads, kv_heads, head_dim, causal, .. } = self.config;
         let sight = if causal { Sight::Before } else { Sight::Everywhere };
         let cut = Heads { queries: heads, keys: kv_heads, dim: head_dim, sight };
-        let length = x.dim(0)?;
+        let (computed, first) = (x.dim(0)?, kept.as_ref().map_or(0, |kept| kept.first));
         let h = rms_norm(x, &block.attn_norm, self.config.rms_eps as f32)?;
-        let every: Vec<usize> = (0..length).collect();
-        let h_q = if queries.len() == length {
+        let every: Vec<usize> = (first..first + computed).collect();
+        let h_q = if queries.len() == computed {
             h.clone()
         } else {
-            h.index_select(&indices(queries.iter().copied(), h.device())?, 0)?
+            h.index_select(&indices(queries.iter().map(|query| query - first), h.device())?, 0)?
         };
         let q = self.norm_heads(block.q.forward(&h_q, self.kernels)?, block.q_norm.as_ref())?;
         let k = self.norm_heads(block.k.forward(&h, self.kernels)?, block.k_norm.as_ref())?;
@@ -159,7 +170,13 @@ impl Transformer {
         match self.kernels {
             Kernels::Slices => {
                 let (q, k) = (rotary.slices(&q, queries)?, rotary.slices(&k, &every)?);
-                let mixed = with_slice(&v, |v| attend(cut, queries, &q, &k, v, mean))?;
+                let mixed = with_slice(&v, |v| match kept {
+                    Some(mut kept) => {
+                        kept.store(&k, v);
+                        attend(cut, queries, &q, kept.keys, kept.values, mean)
+                    }
+                    None => attend(cut, queries, &q, &k, v, mean),
+                })?;
                 Ok(Tensor::from_vec(mixed, (queries.len(), heads * head_dim), &Device::Cpu)?)
             }
             Kernels::Ops => {
@@ -205,6 +222,8 @@ impl Transformer {
 struct Rotated<'a> {
     model: &'a Transformer,
     rotary: Rotary,
+    first: usize, // position of the first computed row
+    cache: Option<RefCell<CacheUse<'a>>>,
 }
 
 impl Blocks for Rotated<'_> {
@@ -216,8 +235,14 @@ impl Blocks for Rotated<'_> {
         self.model.config.heads
     }
 
+    fn first(&self) -> usize {
+        self.first
+    }
+
     fn attend(&self, layer: usize, x: &Tensor, queries: &[usize], mean: Option<&mut HeadMean>) -> Computed<Tensor> {
-        self.model.attend(&self.model.blocks[layer], x, queries, &self.rotary, mean)
+        let mut cache = self.cache.as_ref().map(RefCell::borrow_mut);
+        let kept = cache.as_mut().map(|cache| cache.kept.layer(layer, self.first));
+        self.model.attend(&self.model.blocks[layer], x, queries, &self.rotary, kept, mean)
     }
 
     fn finish(&self, layer: usize, x: Tensor, mixed: &Tensor) -> Computed<Tensor> {

@@ -107,6 +107,9 @@ impl From<cofill::Error> for Fail {
             cofill::Error::NoCompanion => {
                 Fail::request(format!("{error} (--companion tiny-causal, or the folder of a Qwen2 or Qwen3)"))
             }
+            cofill::Error::NoCache { .. } => {
+                Fail::request(format!("--cache: {error} (--cache off; --block N makes blocks)"))
+            }
             _ => Fail::Request(error.into()),
         }
     }

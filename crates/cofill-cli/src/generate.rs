@@ -2,13 +2,13 @@
 
 use crate::canvas::{CanvasArgs, forewarn};
 use crate::fail::{Done, Fail, warning_line};
-use crate::meter::{incomplete, meter};
+use crate::meter::{self, incomplete, meter};
 use crate::output::{ForceArgs, failed, refused};
 use crate::progress::Progress;
 use crate::quiet::{QuietArgs, note};
 use crate::settled;
 use crate::show::{Show, ShowArgs, lines};
-use cofill::trace::TraceWriter;
+use cofill::trace::{CacheMeter, TraceWriter};
 use cofill::{SamplerSpec, Step, TokenId};
 use cofill_engine::{Ended, Engine, Finish, Generation, Judged, Prepared, RunSpec, SettledGap, StepEvent};
 use cofill_report::output::{self, Output};
@@ -154,6 +154,7 @@ fn report(args: &Args, engine: &Engine, generation: &Generation, load: f64) -> D
             seconds: Seconds { load, model: seconds.model, sampler: seconds.sampler },
             finish: generation.finish,
             ended: generation.ended,
+            cache: generation.cache.as_ref().map(CacheAnswer::of),
             model: engine.name(),
             sampler,
             judged: judged.as_ref(),
@@ -169,6 +170,9 @@ fn report(args: &Args, engine: &Engine, generation: &Generation, load: f64) -> D
     let took = [load, seconds.model, seconds.sampler].map(duration);
     let [load, model, decided] = &took;
     note(&format!("{}; load {load}, model {model}, sampler {decided}", meter(sampler, generation)));
+    if let Some(cache) = &generation.cache {
+        note(&meter::cache(cache));
+    }
     if let Some(judged) = judged {
         note(&judged.line());
     }
@@ -197,6 +201,8 @@ struct Answer<'a> {
     seconds: Seconds,
     finish: Finish,
     ended: Ended,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache: Option<CacheAnswer<'a>>,
     model: &'a str,
     sampler: &'a SamplerSpec,
     #[serde(flatten)]
@@ -206,6 +212,20 @@ struct Answer<'a> {
 
 fn is_zero(n: &usize) -> bool {
     *n == 0
+}
+
+/// What a cache saved, and at which drift.
+#[derive(Serialize)]
+pub(crate) struct CacheAnswer<'a> {
+    #[serde(flatten)]
+    meter: &'a CacheMeter,
+    positions_computed_share: f64,
+}
+
+impl CacheAnswer<'_> {
+    pub(crate) fn of(meter: &CacheMeter) -> CacheAnswer<'_> {
+        CacheAnswer { meter, positions_computed_share: meter.computed_share() }
+    }
 }
 
 /// A gap whose length was found.

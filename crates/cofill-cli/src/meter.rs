@@ -2,6 +2,7 @@
 
 use crate::show::count;
 use cofill::SamplerSpec;
+use cofill::trace::CacheMeter;
 use cofill_engine::{Finish, Generation, Length, RunOptions};
 
 /// `topk:2+ad:40  38 tokens in 19 forwards, 2.00 per forward; 405.7 useful tokens/s`; with gaps whose length was found, what that took.
@@ -19,6 +20,29 @@ pub(crate) fn meter(sampler: &SamplerSpec, generation: &Generation) -> String {
         count(generation.nfe, "forward"),
         generation.tokens_per_forward(),
         generation.useful_tokens_per_second(),
+    )
+}
+
+/// `cache dual: 35 % of the positions of full forwards were computed (4 of 16 forwards full); drift not measured`
+pub(crate) fn cache(meter: &CacheMeter) -> String {
+    let CacheMeter { full_forwards, partial_forwards, refreshes, .. } = meter;
+    let drift = match (meter.mean_kl, meter.max_kl) {
+        (Some(mean), Some(max)) => {
+            let flips = match meter.flips {
+                Some(flips) => format!(", {flips} of which would have chosen otherwise"),
+                None => String::new(),
+            };
+            let checks = count(meter.checks, "check");
+            format!("drift {mean:.2e} nats on average, {max:.2e} at most, in {checks}{flips}")
+        }
+        _ => "drift not measured".into(),
+    };
+    let refreshed = if *refreshes > 0 { format!(", {refreshes} within blocks") } else { String::new() };
+    format!(
+        "cache {}: {:.0} % of the positions of full forwards were computed ({full_forwards} of {} full{refreshed}); {drift}",
+        meter.cache,
+        100.0 * meter.computed_share(),
+        count(full_forwards + partial_forwards, "forward"),
     )
 }
 

@@ -6,7 +6,7 @@ use crate::constrain::Remembered;
 use crate::options::{Ends, RunOptions};
 use crate::{Error, Result, TOY, hub};
 use cofill::toy::Toy;
-use cofill::{Denoiser, HeadAttention, Prediction, Query, SamplerSpec, TokenId};
+use cofill::{Cache, Denoiser, HeadAttention, Prediction, Query, SamplerSpec, TokenId};
 use cofill_model::{AttentionRow, Checkpoint, Companion, Config, GenerationDefaults, Message, Model};
 use std::collections::HashMap;
 use std::path::Path;
@@ -207,6 +207,7 @@ impl Engine {
             let (option, lacks) = match options {
                 RunOptions { cfg, .. } if *cfg != 0.0 => ("cfg", "prompt to do without"),
                 RunOptions { attention_of_source: true, .. } => ("attention_of_source", "rows that predict others"),
+                RunOptions { cache, .. } if *cache != Cache::Off => ("cache", "keys and values that could be kept"),
                 RunOptions { companion: Some(_), .. } => ("companion", "vocabulary that another model has, too"),
                 _ => return Ok(()),
             };
@@ -215,6 +216,7 @@ impl Engine {
         open.model.set_guidance(options.cfg)?;
         let row = if options.attention_of_source { AttentionRow::Source } else { AttentionRow::Position };
         open.model.set_attention_row(row);
+        open.check_cache(options)?;
         open.accompany(options)
     }
 
@@ -460,6 +462,16 @@ impl Open {
         let defaults = checkpoint.generation_defaults()?;
         let warning = options.dtype.map(|dtype| checkpoint.dtype_warning(dtype)).transpose()?.flatten();
         Ok(Open { checkpoint, model, text, defaults, companion: None, warning })
+    }
+
+    /// Refuses a cache for a model that keeps no keys and values.
+    fn check_cache(&self, options: &RunOptions) -> Result<()> {
+        if options.cache == Cache::Off || self.model.caches() {
+            return Ok(());
+        }
+        let why = "of this model no keys and values are kept: it is an encoder of BERT's kind, causal, or not on the CPU; \
+                   name another";
+        Err(cofill::Error::NoCache { cache: options.cache.to_string(), why }.into())
     }
 
     /// Loads the model that is to stand beside this one, unless it already does.

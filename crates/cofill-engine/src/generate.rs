@@ -9,7 +9,7 @@ use crate::options::RunOptions;
 use crate::question::{Judged, Question};
 use crate::reading::Reading;
 use crate::{Engine, Result};
-use cofill::trace::{End, Header, VERSION};
+use cofill::trace::{CacheMeter, End, Header, VERSION};
 use cofill::{
     Canvas, Constraint, Decode, DecodeBuilder, Denoiser, Pool, Prediction, Query, SamplerSpec, Step, Ticket, TokenId,
     Trace,
@@ -109,6 +109,8 @@ pub struct Generation {
     pub steps: Vec<Step>,
     /// Where the time went.
     pub seconds: Seconds,
+    /// What a cache saved, and how far its answers were from exact ones as far as that was measured.
+    pub cache: Option<CacheMeter>,
     /// Whether the question of a mini task was answered rightly, if one was asked.
     pub judged: Option<Judged>,
     expects_end: bool,
@@ -155,7 +157,12 @@ impl Generation {
     /// What its trace ends with.
     pub fn trace_end(&self) -> End {
         let told: usize = self.steps.iter().map(|step| step.appended).sum();
-        End { nfe: self.nfe, tokens: self.canvas.tokens().to_vec(), appended: self.appended - told }
+        End {
+            nfe: self.nfe,
+            tokens: self.canvas.tokens().to_vec(),
+            appended: self.appended - told,
+            cache: self.cache.clone(),
+        }
     }
 
     /// Positions that a forward filled, on average.
@@ -189,7 +196,7 @@ fn builder(
 ) -> cofill::Result<DecodeBuilder> {
     options.check_companion(sampler)?;
     let builder = Decode::builder(canvas, sampler.build()?).proposal(proposal).constraint(constraint);
-    Ok(builder.schedule(options.schedule()).cap(options.max_nfe))
+    Ok(builder.schedule(options.schedule()).cap(options.max_nfe).cache(options.cache))
 }
 
 impl Engine {
@@ -326,6 +333,7 @@ impl Engine {
             judged: question.map(|question| question.judge(&text)),
             canvas: canvas.clone(),
             nfe: decode.nfe(),
+            cache: decode.cache_meter().cloned(),
             ended: ended.unwrap_or(Ended::without_end(finish)),
             start,
             text,

@@ -5,7 +5,7 @@
 
 use crate::Schema;
 use crate::length::Length;
-use cofill::{Canvas, Error, Guard, Proposal, Result, SamplerSpec, Schedule, Style, TokenId};
+use cofill::{Cache, Canvas, Error, Guard, Proposal, Result, SamplerSpec, Schedule, Style, TokenId};
 use cofill_model::{Device, Dtype, LoadOptions};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -36,6 +36,11 @@ pub struct RunOptions {
     /// Decode blocks of N positions from left to right (default: no blocks; 32 with `--length auto`).
     #[cfg_attr(feature = "clap", arg(long, value_name = "N"))]
     pub block: Option<usize>,
+    /// Compute only a part of the canvas in all but the first forward of a block: prefix or dual (Fast-dLLM's caches), or auto:BUDGET, which
+    /// measures the error and keeps it below a mean KL of BUDGET nats. Approximate; needs blocks (docs/caches.md).
+    #[serde(with = "as_text")]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "KIND", default_value_t = Cache::Off))]
+    pub cache: Cache,
     /// Whether the canvas begins with the tokenizer's beginning-of-text token, unless the prompt has it already. What holds without is
     /// the door's to say, and so is how it is asked for.
     #[cfg_attr(feature = "clap", arg(skip))]
@@ -183,6 +188,7 @@ impl RunOptions {
         if !(self.cfg.is_finite() && self.cfg >= 0.0) {
             return bad("cfg", "a finite number, 0 or more", self.cfg.to_string());
         }
+        self.check_cache()?;
         match self.max_length {
             Some(0) => return bad("max_length", "1 or more", "0".into()),
             Some(most) if self.length != Some(Length::Auto) => {
@@ -201,6 +207,31 @@ impl RunOptions {
             return bad("constraint", "one of schema, regex and choice", given.join(" and "));
         }
         Ok(())
+    }
+
+    /// Refuses a cache that cannot be right, as far as options tell; [`cofill::DecodeBuilder`] knows about samplers.
+    fn check_cache(&self) -> Result<()> {
+        let no = |why| Err(Error::NoCache { cache: self.cache.to_string(), why });
+        match self.cache {
+            Cache::Off => Ok(()),
+            _ if self.block.is_none() => {
+                no("the canvas is decoded without blocks, so there is no part of it to keep; decode in blocks")
+            }
+            _ if self.cfg > 0.0 => no("guidance runs a second forward without what was given; leave the guidance out"),
+            _ if self.device != Device::Cpu => no("only the CPU has this; compute there"),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses a cache where the exact answers are what is looked at, as in a diagnostic.
+    pub fn without_cache(&self) -> Result<()> {
+        match self.cache {
+            Cache::Off => Ok(()),
+            cache => Err(Error::NoCache {
+                cache: cache.to_string(),
+                why: "what is looked at are the model's own answers, and a cache gives others; look at them without",
+            }),
+        }
     }
 
     /// The length where every canvas has one from the start, as in a score or a diagnostic: a number or none, but not `auto`. Nor may an end
@@ -255,6 +286,21 @@ impl RunOptions {
             Ok(Value::Object(fields)) => fields,
             _ => Map::new(), // a struct of numbers, texts and lists is always an object
         }
+    }
+}
+
+/// A setting as the text that a user writes.
+mod as_text {
+    use serde::{Deserialize, Deserializer, Serializer, de};
+    use std::fmt::Display;
+    use std::str::FromStr;
+
+    pub(super) fn serialize<T: Display, S: Serializer>(setting: &T, out: S) -> Result<S::Ok, S::Error> {
+        out.collect_str(setting)
+    }
+
+    pub(super) fn deserialize<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(given: D) -> Result<T, D::Error> {
+        String::deserialize(given)?.parse().map_err(de::Error::custom)
     }
 }
 

@@ -3,6 +3,7 @@
 //! A batch shares forwards and nothing else: what becomes of a question depends neither on who is decoded beside it, nor on how many
 //! threads compute, nor on what was asked before.
 
+use cofill::trace::CacheMeter;
 use cofill::{Canvas, Constraint, Decode, Denoiser, Pool, SamplerSpec, Ticket, TokenId};
 pub use cofill_engine::Codec;
 use cofill_engine::{Ends, Piece, RunOptions, TextLanguage, gaps};
@@ -294,6 +295,7 @@ impl Run<'_> {
             tokens,
             nfe: decode.nfe(),
             companion_nfe: decode.companion_nfe(),
+            cache: decode.cache_meter().cloned(),
             steps: decode.steps(),
             asked,
         })
@@ -309,6 +311,7 @@ struct Filled {
     useful: usize,
     nfe: usize,
     companion_nfe: usize,
+    cache: Option<CacheMeter>,
     steps: usize,
 }
 
@@ -330,6 +333,7 @@ impl Filled {
             filters: results::filters(&scored),
             nfe: self.nfe,
             companion_nfe: self.companion_nfe,
+            cache: self.cache.clone(),
             steps: (self.steps < self.nfe).then_some(self.steps),
             seconds: self.asked.seconds,
         }

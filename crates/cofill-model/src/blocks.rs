@@ -1,7 +1,7 @@
 //! A stack of blocks run over one sequence: every block for all positions, the final one only for the rows that are asked for.
 //!
 //! What a block computes is its family's matter ([`Blocks`]); which rows it computes, and where attention is read off, is the same
-//! for all of them and stands here.
+//! for all of them and stands here. Under a cache, the positions that are computed are a window of the sequence's.
 
 use crate::attention::{AttentionQuery, HeadMean};
 use crate::error::{Computed, Result};
@@ -55,7 +55,12 @@ pub(crate) trait Blocks {
     fn layers(&self) -> usize;
     /// How many heads each has.
     fn heads(&self) -> usize;
-    /// Attention of the asked queries over all keys, before the output projection. `x: [length, hidden]` to `[queries, heads · dim]`
+    /// The position of the first row that is computed; those that follow are in line.
+    fn first(&self) -> usize {
+        0
+    }
+    /// Attention of the asked queries, which are positions, over all keys, before the output projection. `x: [computed, hidden]` to
+    /// `[queries, heads · dim]`
     fn attend(
         &self,
         layer: usize,
@@ -69,9 +74,10 @@ pub(crate) trait Blocks {
     fn last_norm(&self, x: Self::Rows) -> Computed<Hidden>;
 }
 
-/// Runs every block on the embedded sequence `x: [length, hidden]`. `begun` is when embedding began.
+/// Runs every block on the embedded positions `x: [computed, hidden]`, which are all of them without a cache. `begun` is when embedding began.
 pub(crate) fn run<B: Blocks>(blocks: &B, mut x: B::Rows, ask: &ForwardRequest<'_>, begun: Instant) -> Computed<Pass> {
-    let every: Vec<usize> = (0..B::n_rows(&x)?).collect();
+    let first = blocks.first();
+    let every: Vec<usize> = (first..first + B::n_rows(&x)?).collect();
     let mut mean = ask.attention.as_ref().map(|probe| HeadMean::new(probe, blocks.heads()));
     let last = blocks.layers().checked_sub(1).ok_or_else(|| candle_core::Error::Msg("no blocks".into()))?;
     for layer in 0..last {
@@ -95,7 +101,8 @@ pub(crate) fn run<B: Blocks>(blocks: &B, mut x: B::Rows, ask: &ForwardRequest<'_
         let at: Vec<usize> = ask.rows.iter().map(|row| queries.binary_search(row).unwrap_or_default()).collect();
         mixed = blocks.select(mixed, &at)?;
     }
-    let x = blocks.select(x, ask.rows)?; // [rows, hidden]
+    let at: Vec<usize> = ask.rows.iter().map(|row| row - first).collect();
+    let x = blocks.select(x, &at)?; // [rows, hidden]
     let hidden = blocks.last_norm(blocks.finish(last, x, mixed)?)?;
     let (attention, probed) = mean.map(HeadMean::finish).unzip();
     let probe = probed.unwrap_or_default();

@@ -10,18 +10,20 @@ use crate::checkpoint::Checkpoint;
 use crate::companion::Companion;
 use crate::config::Config;
 use crate::error::{Error, Result};
+use crate::keys_values::{CacheUse, KeysValues};
 use crate::load_options::LoadOptions;
 use crate::network::Network;
 use crate::pair_head::PairHead;
 use crate::timing::Timing;
 use cofill::{
-    Attention, ClassTable, Denoiser, Distributions, HeadAttention, Layers, Prediction, Query, Row, RowAnswer, RowStats,
-    TokenId,
+    Attention, ClassTable, Denoiser, Distributions, HeadAttention, Layers, Part, Prediction, Query, Row, RowAnswer,
+    RowStats, TokenId,
 };
 use rayon::prelude::*;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 /// A checkpoint that is loaded and answers queries.
@@ -36,7 +38,17 @@ pub struct Model {
     companion: Option<Box<Model>>,
     /// Ends what computes, from another thread.
     stop: Option<Arc<AtomicBool>>,
+    /// Tells the models of a process apart, so that none uses what another has kept.
+    id: u64,
 }
+
+/// What a model keeps of a sequence.
+struct Kept {
+    model: u64,
+    keys_values: KeysValues,
+}
+
+static MODELS: AtomicU64 = AtomicU64::new(0);
 
 /// Below this width, sequences of a batch are computed at the same time.
 const NARROW: usize = 512;
@@ -81,6 +93,7 @@ impl Model {
             place: PathBuf::from("a model without a checkpoint"),
             companion: None,
             stop: None,
+            id: MODELS.fetch_add(1, Ordering::Relaxed),
         }
     }
 
@@ -213,7 +226,8 @@ impl Model {
             AttentionRow::Source => &sources,
         };
         let probe = |layers| AttentionQuery { layers, queries, keys: query.rows, heads: PerHead::Mean };
-        let pass = self.network.forward(query.tokens, &ForwardRequest { rows: &rows, attention: layers.map(probe) })?;
+        let request = ForwardRequest { rows: &rows, attention: layers.map(probe) };
+        let (pass, reused) = self.pass(query, &request)?;
         let attention = match head {
             Some(head) => {
                 let hidden = pass.hidden.to_rows()?;
@@ -228,7 +242,42 @@ impl Model {
         let hidden = unguided.as_ref().map(|pass| &pass.hidden);
         let answer = self.read(query, &rows, &pass.hidden, hidden)?;
         timing += Timing { head: begun.elapsed(), ..unguided.map_or_else(Timing::default, |pass| pass.timing) };
-        Ok((answer.attention(attention), timing))
+        Ok((answer.attention(attention).reused(reused), timing))
+    }
+
+    /// Whether it can keep keys and values from forward to forward: not under guidance, whose other half knows nothing of them.
+    pub fn caches(&self) -> bool {
+        self.network.caches() && self.guidance == 0.0
+    }
+
+    /// The forward of a query, of a window where it may reuse the rest, and how many positions it did not compute. Whatever stands in the
+    /// way of that (nothing is kept, or of another canvas or model, or a row lies outside) means that everything is computed and kept.
+    fn pass(&self, query: &Query<'_>, request: &ForwardRequest<'_>) -> Result<(Pass, usize)> {
+        let length = query.tokens.len();
+        let Some(reuse) = query.reuse.filter(|_| self.caches()) else {
+            return Ok((self.network.forward(query.tokens, request)?, 0));
+        };
+        let kept = reuse.cell.take::<Kept>();
+        let kept = kept.filter(|kept| kept.model == self.id && kept.keys_values.length() == length);
+        let window = match reuse.part {
+            Part::Window { start, end } if kept.is_some() => self.window(start..end, length, request),
+            _ => None,
+        };
+        let mut keys_values = kept.map_or_else(|| self.network.keys_values(length), |kept| kept.keys_values);
+        let reused = window.as_ref().map_or(0, |window| length - window.len());
+        let pass = self.network.forward_kept(query.tokens, request, CacheUse { kept: &mut keys_values, window })?;
+        reuse.cell.put(Kept { model: self.id, keys_values });
+        Ok((pass, reused))
+    }
+
+    /// The rows to compute for a window of positions. Under the shift the row before it predicts its first position; the row of its last
+    /// position predicts nobody in it, and is computed all the same: attention may be read off it, and its token may be new. `None` if that
+    /// is everything, or if a row is asked for that lies outside.
+    fn window(&self, window: Range<usize>, length: usize, request: &ForwardRequest<'_>) -> Option<Range<usize>> {
+        let window = self.source(window.start)..window.end.min(length);
+        let probed = request.attention.as_ref().map_or([].as_slice(), |probe| probe.queries);
+        let is_inside = request.rows.iter().chain(probed).all(|row| window.contains(row));
+        (is_inside && window.len() < length).then_some(window)
     }
 
     /// The head that predicts who changes whom, if that is asked for.

@@ -5,6 +5,7 @@ use crate::config::Config;
 use crate::encoder::Encoder;
 use crate::error::Result;
 use crate::kernels::Kernels;
+use crate::keys_values::{CacheUse, KeysValues};
 use crate::load_options::LoadOptions;
 use crate::transformer::Transformer;
 use crate::weights::Weights;
@@ -74,6 +75,26 @@ impl Network {
     pub fn forward(&self, tokens: &[u32], ask: &ForwardRequest<'_>) -> Result<Pass> {
         match self {
             Network::Transformer(it) => it.forward(tokens, ask),
+            Network::Encoder(it) => it.forward(tokens, ask),
+        }
+    }
+
+    /// Room for the keys and values of a sequence.
+    pub fn keys_values(&self, length: usize) -> KeysValues {
+        let Config { layers, kv_heads, head_dim, .. } = *self.config();
+        KeysValues::new(layers, length, kv_heads * head_dim)
+    }
+
+    /// Whether it can keep keys and values: a bidirectional transformer on the CPU can.
+    pub fn caches(&self) -> bool {
+        matches!(self, Network::Transformer(it) if it.kernels() == Kernels::Slices && !it.config().causal)
+    }
+
+    /// One forward of one sequence that keeps keys and values, or uses those that are kept; one that cannot ([`Network::caches`]) computes
+    /// everything and keeps nothing.
+    pub fn forward_kept(&self, tokens: &[u32], ask: &ForwardRequest<'_>, cache: CacheUse<'_>) -> Result<Pass> {
+        match self {
+            Network::Transformer(it) => it.forward_kept(tokens, ask, cache),
             Network::Encoder(it) => it.forward(tokens, ask),
         }
     }

@@ -17,6 +17,7 @@ use crate::blocks::{self, ForwardRequest, Hidden, Pass};
 use crate::config::{Config, Family};
 use crate::error::{Computed, Result};
 use crate::kernels::Kernels;
+use crate::keys_values::CacheUse;
 use crate::layers::{Linear, Loader, Rotary};
 use crate::load_options::LoadOptions;
 use crate::matrix::{Matrix, tensor_bytes};
@@ -129,16 +130,22 @@ impl Transformer {
 
     /// One forward of one sequence.
     pub fn forward(&self, tokens: &[u32], ask: &ForwardRequest<'_>) -> Result<Pass> {
-        Ok(self.pass(tokens, ask)?)
+        Ok(self.pass(tokens, ask, None)?)
     }
 
-    fn pass(&self, tokens: &[u32], ask: &ForwardRequest<'_>) -> Computed<Pass> {
+    /// The same, which keeps keys and values, or uses those that are kept. Asked rows, and positions whose attention is asked, are in the
+    /// window. Only with [`Kernels::Slices`], and not for a causal model, whose prefix needs none of this.
+    pub fn forward_kept(&self, tokens: &[u32], ask: &ForwardRequest<'_>, cache: CacheUse<'_>) -> Result<Pass> {
+        Ok(self.pass(tokens, ask, Some(cache))?)
+    }
+
+    fn pass(&self, tokens: &[u32], ask: &ForwardRequest<'_>, cache: Option<CacheUse<'_>>) -> Computed<Pass> {
         let begun = Instant::now();
         let rotary = Rotary::new(self.config.head_dim, self.config.rope_theta, tokens.len());
         match self.kernels {
             Kernels::Slices => {
-                let blocks = BySlices::new(self, rotary, tokens);
-                blocks::run(&blocks, blocks.embed(tokens)?, ask, begun)
+                let blocks = BySlices::new(self, rotary, tokens, cache);
+                blocks::run(&blocks, blocks.embed()?, ask, begun)
             }
             Kernels::Ops => {
                 let x = self.embedding.look_up_tensor(tokens)?; // [length, hidden]

@@ -279,7 +279,8 @@ impl Decode {
     fn trace(&self, py: Python<'_>) -> PyResult<Trace> {
         let inner = self.inner(py)?;
         let (nfe, tokens) = (inner.decode.nfe(), inner.decode.canvas().tokens().to_vec());
-        let end = inner.decode.finish().map(|_| End { nfe, tokens, appended: 0 });
+        let end =
+            inner.decode.finish().map(|_| End { nfe, tokens, appended: 0, cache: inner.decode.cache_meter().cloned() });
         Ok(Trace::of(cofill::Trace { header: inner.header.clone(), steps: inner.steps.clone(), end }))
     }
 

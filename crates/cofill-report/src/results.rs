@@ -9,6 +9,7 @@ pub use crate::jsonl::{line, whole};
 
 use crate::jsonl::JsonLines;
 use crate::output::{self, Existing};
+use cofill::trace::CacheMeter;
 use cofill_tasks::benchmarks::{Filtered, JUDGE_FAILED, Scored, Tally};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -51,6 +52,9 @@ pub struct Record {
     /// How many of them were the companion's, for samplers that ask one.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub companion_nfe: usize,
+    /// What a cache saved, and at which drift, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<CacheMeter>,
     /// Steps that were made, where a sampler that looks ahead made fewer than forwards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<usize>,

@@ -3,12 +3,16 @@
 //! Batching, streaming, cancelling and counting forwards need no machinery: between two forwards a decode is plain data, and to
 //! stop it is to ask no further query. Every absorb is one NFE (one forward).
 
+mod builder;
+mod cache;
 mod canvas;
 mod constraint;
 mod pool;
 mod schedule;
 mod snapshot;
 
+pub use builder::DecodeBuilder;
+pub use cache::Cache;
 pub use canvas::{Canvas, TokenId};
 pub use constraint::{Constraint, ConstraintView};
 pub use pool::{Event, Pool, Ticket};
@@ -16,11 +20,12 @@ pub use schedule::Schedule;
 pub use snapshot::Snapshot;
 
 use crate::sampler::{Pick, Revision};
-use crate::trace::{Collapse, Commit, Deferred, Step};
+use crate::trace::{CacheMeter, Collapse, Commit, Deferred, Step};
 use crate::{
     Attention, Block, Denoiser, Error, Job, Needs, Policy, Prediction, Proposal, Query, Result, RowStats, Rows, Scope,
     Slot, StepView, TokenClasses, Verdict, ask,
 };
+use cache::{Caching, Check};
 use constraint::Constrained;
 
 /// A canvas, a sampler, and how far they have come.
@@ -43,6 +48,7 @@ pub struct Decode {
     spent: usize,           // forwards before the first
     appended: usize,        // masks that were added since the last step
     constrained: Option<Constrained>,
+    caching: Option<Caching>,
 
     nfe: usize,
     step: usize,
@@ -70,125 +76,6 @@ pub enum Finish {
     Capped,
 }
 
-/// Everything a decode is told before it begins.
-///
-/// ```
-/// use cofill::{Canvas, Decode, Proposal, SamplerSpec, Schedule};
-/// let policy = "topk:2+ad".parse::<SamplerSpec>()?.build()?;
-/// let decode = Decode::builder(Canvas::prompt(&[1, 2], 64, 0), policy)
-///     .proposal(Proposal::sampled(0.5, 7))
-///     .schedule(Schedule::Blocks { len: 32 })
-///     .cap(100)
-///     .begin()?;
-/// assert_eq!(decode.query().map(|query| query.rows.len()), Some(32), "the first block");
-/// # Ok::<(), cofill::Error>(())
-/// ```
-#[derive(Debug)]
-#[must_use = "nothing happens before `begin`"]
-pub struct DecodeBuilder {
-    canvas: Canvas,
-    policy: Policy,
-    schedule: Schedule,
-    proposal: Proposal,
-    cap: Option<usize>,
-    collapse: Vec<TokenId>,
-    spent: usize,
-    first_step: usize,
-    constraint: Option<Box<dyn Constraint>>,
-}
-
-impl DecodeBuilder {
-    /// Block by block, or all at once, which is the default.
-    pub fn schedule(mut self, schedule: Schedule) -> DecodeBuilder {
-        self.schedule = schedule;
-        self
-    }
-
-    /// How tokens are proposed, and with which seed. The default is greedy.
-    pub fn proposal(mut self, proposal: Proposal) -> DecodeBuilder {
-        self.proposal = proposal;
-        self
-    }
-
-    /// The most forwards; a decode that reaches them ends with masks left. The default is no cap.
-    pub fn cap(mut self, cap: impl Into<Option<usize>>) -> DecodeBuilder {
-        self.cap = cap.into();
-        self
-    }
-
-    /// Tokens behind which there is nothing but they: once one is committed behind everything that was given, all masks behind it become it,
-    /// without a forward. The default is none. Samplers that take commits back are left alone.
-    pub fn collapse(mut self, ends: Vec<TokenId>) -> DecodeBuilder {
-        self.collapse = ends;
-        self
-    }
-
-    /// Forwards that this sequence has cost already: they count, and the cap holds for them, too.
-    pub fn spent(mut self, nfe: usize) -> DecodeBuilder {
-        self.spent = nfe;
-        self
-    }
-
-    /// A language that the text must belong to, whatever the sampler commits. Samplers then see proposals and statistics of what is valid,
-    /// also when they look ahead; whole distributions, and what a companion says, stay as they are. A sampler that writes other tokens than
-    /// those proposed to it is held to them where the text could no longer be completed. The default is any text.
-    pub fn constraint(mut self, constraint: impl Into<Option<Box<dyn Constraint>>>) -> DecodeBuilder {
-        self.constraint = constraint.into();
-        self
-    }
-
-    /// Checks the settings and shows the job to the sampler, once.
-    pub fn begin(self) -> Result<Decode> {
-        let DecodeBuilder { canvas, mut policy, schedule, proposal, cap, mut collapse, spent, first_step, constraint } =
-            self;
-        schedule.check()?;
-        proposal.check()?;
-        let job = Job {
-            length: canvas.tokens().len(),
-            masks: canvas.n_masked(),
-            window: canvas.window(),
-            blocks: schedule.blocks(&canvas),
-            seed: proposal.seed,
-            first_step,
-        };
-        if matches!(policy, Policy::Remasks(_)) {
-            collapse.clear(); // what is taken back was not the end
-        }
-        let (needs, budget) = (policy.needs(), policy.begin(&job)?);
-        let mut decode = Decode {
-            canvas,
-            policy,
-            needs,
-            schedule,
-            proposal,
-            job,
-            sequence: 0,
-            budget,
-            cap,
-            constrained: constraint.map(Constrained::new),
-            collapse,
-            spent,
-            appended: 0,
-            nfe: spent,
-            step: 0,
-            block: Block { index: 0, step: 0, start: 0, end: 0 },
-            candidates: Vec::new(),
-            rows: Vec::new(),
-            asked: None,
-            revealed: Vec::new(),
-            reveals: 0,
-            consults: 0,
-            companion: false,
-            companion_nfe: 0,
-            base: Vec::new(),
-            revision: Revision::default(),
-            slot_stats: Vec::new(),
-        };
-        decode.aim();
-        Ok(decode)
-    }
-}
-
 impl Decode {
     /// Decodes `canvas` greedily, without blocks and without a cap; [`Decode::builder`] changes that.
     pub fn new(canvas: Canvas, policy: Policy) -> Result<Decode> {
@@ -197,23 +84,13 @@ impl Decode {
 
     /// A decode of `canvas` that is still to be told how.
     pub fn builder(canvas: Canvas, policy: Policy) -> DecodeBuilder {
-        DecodeBuilder {
-            canvas,
-            policy,
-            schedule: Schedule::Full,
-            proposal: Proposal::greedy(),
-            cap: None,
-            collapse: Vec::new(),
-            spent: 0,
-            first_step: 0,
-            constraint: None,
-        }
+        DecodeBuilder::new(canvas, policy)
     }
 
     /// Goes on with `n` more masks behind a canvas that is full, and with a sampler built afresh. Forwards and steps are counted on, so that
     /// the cap holds for all of it and no noise repeats; what was filled stays.
     pub fn grow(self, n: usize, policy: Policy) -> Result<Decode> {
-        let Decode { mut canvas, schedule, proposal, cap, collapse, nfe, companion_nfe, sequence, .. } = self;
+        let Decode { mut canvas, schedule, proposal, cap, collapse, nfe, companion_nfe, sequence, caching, .. } = self;
         if canvas.n_masked() > 0 {
             return Err(contract("caller", format!("the canvas grows while it has {} masks left", canvas.n_masked())));
         }
@@ -223,22 +100,15 @@ impl Decode {
         }
         canvas.append(n);
         let first_step = self.job.first_step + self.step;
-        let next = DecodeBuilder {
-            canvas,
-            policy,
-            schedule,
-            proposal,
-            cap,
-            collapse,
-            spent: nfe,
-            first_step,
-            constraint: None,
-        }
-        .begin()?;
-        Ok(Decode { companion_nfe, sequence, appended: self.appended + n, ..next })
+        let builder =
+            DecodeBuilder::new(canvas, policy).schedule(schedule).proposal(proposal).cap(cap).collapse(collapse);
+        let cache = caching.as_ref().map_or(Cache::Off, Caching::cache);
+        let next = builder.spent(nfe).cache(cache).begin_at(first_step)?;
+        let caching = next.caching.zip(caching).map(|(next, older)| next.after(older));
+        Ok(Decode { companion_nfe, sequence, caching, appended: self.appended + n, ..next })
     }
 
-    /// Names the sequence in its queries, so that a denoiser may keep a cache for it.
+    /// Names the sequence in its queries.
     pub(crate) fn with_sequence(mut self, sequence: u64) -> Decode {
         self.sequence = sequence;
         self
@@ -260,6 +130,9 @@ impl Decode {
         let start = self.schedule.start(&self.canvas, index);
         (self.block.index, self.block.start, self.block.end) = (index, start, end);
         self.candidates.extend(self.canvas.masked().take_while(|&i| i < end));
+        if let Some(caching) = &mut self.caching {
+            caching.aim(index, start..end.min(self.canvas.window().end));
+        }
         // A filling is of all masks.
         let scope = if self.constrained.is_some() { self.needs.scope.max(Scope::Masked) } else { self.needs.scope };
         match scope {
@@ -283,8 +156,9 @@ impl Decode {
             targets: None,
             classes: self.asked_classes(),
             attention: self.needs.attention,
-            distributions: self.needs.distributions,
+            distributions: self.needs.distributions || self.caching.as_ref().is_some_and(Caching::measures),
             companion: self.companion,
+            reuse: self.caching.as_ref().and_then(Caching::reuse),
             proposal: &self.proposal,
             step: self.steps(),
         })
@@ -301,12 +175,20 @@ impl Decode {
         if self.query().is_none() {
             return Err(Error::NothingAsked);
         }
-        if self.nfe - self.spent >= self.budget {
+        let beside = self.caching.as_ref().map_or(0, |caching| caching.beside);
+        if self.nfe - self.spent - beside >= self.budget {
             return Err(Error::Stalled { masks: self.canvas.n_masked(), nfe: self.nfe });
         }
-        let verdict = self.show(prediction)?;
+        if self.caching.as_mut().is_some_and(|caching| caching.hold(prediction)) {
+            self.nfe += 1;
+            return Ok(None);
+        }
+        let verdict = self.decide(prediction)?;
         let by_companion = usize::from(self.companion);
         if let Verdict::Reveal(reveal) | Verdict::Consult(reveal) = &verdict {
+            if self.caching.is_some() {
+                return Err(contract("sampler", "it looks ahead under a cache, and had not said so".into()));
+            }
             let mut canvas = self.canvas.clone();
             for &(slot, token) in reveal {
                 let missing =
@@ -323,13 +205,39 @@ impl Decode {
             return Ok(None);
         }
         self.consults += by_companion;
-        let step = self.apply(&verdict)?;
+        let mut step = self.apply(&verdict)?;
+        if let Some(caching) = &mut self.caching {
+            caching.absorbed(prediction);
+            let (beside, partial) = caching.step();
+            (step.forwards, step.partial) = (step.forwards + beside, partial);
+        }
         self.nfe += 1;
         self.companion_nfe += by_companion;
         self.step += 1;
         self.block.step += 1;
         self.aim();
         Ok(Some(step))
+    }
+
+    /// What the sampler makes of an answer. One that completes a check is compared with the cached one before it, and a sampler that does not
+    /// remember says what it would have made of that.
+    fn decide(&mut self, prediction: &Prediction) -> Result<Verdict> {
+        let Some(Check { cached, is_beside }) = self.caching.as_mut().and_then(Caching::completes) else {
+            return self.show(prediction);
+        };
+        let (used, other) = if is_beside { (&cached, prediction) } else { (prediction, &cached) };
+        let chosen = |decode: &Decode| {
+            let mut chosen: Vec<_> = decode.revision.picks.iter().map(|pick| (pick.position, pick.token)).collect();
+            chosen.sort_unstable();
+            chosen
+        };
+        let else_chosen = if self.needs.history { None } else { Some(self.show(other).map(|_| chosen(self))?) };
+        let verdict = self.show(used)?;
+        let flipped = else_chosen.map(|theirs| theirs != chosen(self));
+        match &mut self.caching {
+            Some(caching) => caching.compared(&cached, prediction, flipped).map(|()| verdict),
+            None => Ok(verdict),
+        }
     }
 
     /// Checks the prediction against what was asked and shows it to the sampler.
@@ -463,6 +371,7 @@ impl Decode {
             appended: std::mem::take(&mut self.appended),
             forwards: 1 + self.reveals,
             companion: self.consults,
+            partial: 0,
             n_masked,
             candidates: self.candidates.len(),
             commits: picks.iter().map(commit).collect(),
@@ -527,6 +436,11 @@ impl Decode {
     /// How many of them were the companion's.
     pub fn companion_nfe(&self) -> usize {
         self.companion_nfe
+    }
+
+    /// What its cache saved, and what that cost as far as it was measured; `None` without a cache.
+    pub fn cache_meter(&self) -> Option<&CacheMeter> {
+        self.caching.as_ref().map(Caching::meter)
     }
 
     /// Steps completed so far: as many as forwards, unless the sampler looks ahead.

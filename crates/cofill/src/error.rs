@@ -256,6 +256,14 @@ pub enum Error {
         /// The number of blocks.
         blocks: usize,
     },
+    /// A cache where its answers would not be those of the sequence.
+    #[error("the cache `{cache}` cannot be right here: {why}, or turn the cache off")]
+    NoCache {
+        /// The cache as it is written.
+        cache: String,
+        /// Why not, and what to do.
+        why: &'static str,
+    },
     /// Blocks of no positions.
     #[error("block length must be at least 1, but 0 was given")]
     EmptyBlock,

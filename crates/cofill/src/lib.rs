@@ -77,13 +77,14 @@ pub mod trace;
 pub mod trace_diff;
 
 pub use decode::{
-    Canvas, Constraint, ConstraintView, Decode, DecodeBuilder, Event, Finish, Pool, Schedule, Snapshot, Ticket,
+    Cache, Canvas, Constraint, ConstraintView, Decode, DecodeBuilder, Event, Finish, Pool, Schedule, Snapshot, Ticket,
     TokenId, generate,
 };
 pub use error::{Error, Result};
 pub use forward::{
-    Attention, Block, ClassStats, ClassTable, Denoiser, Distributions, Guard, HeadAttention, Job, Layers, Needs,
-    Prediction, Proposal, Query, Row, RowAnswer, RowStats, Rows, Scope, Slot, StepView, Style, TokenClasses, ask,
+    Attention, Block, CacheCell, ClassStats, ClassTable, Denoiser, Distributions, Guard, HeadAttention, Job, Layers,
+    Needs, Part, Prediction, Proposal, Query, Reuse, Row, RowAnswer, RowStats, Rows, Scope, Slot, StepView, Style,
+    TokenClasses, ask,
 };
 pub use greedy::{Greedy, Ranking, StoppingRule, adas, control, fast_dllm, paths, profile, quota, ranking, rule};
 pub use language::{DISCOUNT_FORMS, FormOption, Registry, SamplerForm, SamplerSpec, spec};

@@ -241,6 +241,7 @@ impl Toy {
                 None
             },
             log_probabilities: query.targets.map(|_| log_probabilities),
+            reused: 0,
             classes: query.classes.map(|asked| ClassTable::new(asked.len(), classes)).transpose()?,
         })
     }

@@ -16,11 +16,14 @@ pub const VERSION: u32 = 1;
 pub struct Step {
     /// The number of the step, from 0.
     pub step: usize,
-    /// Forwards spent on it: 1, and one for every look ahead.
+    /// Forwards spent on it: 1, and one for every look ahead and every check of a cache.
     pub forwards: usize,
     /// How many of them were the companion's.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub companion: usize,
+    /// How many of them computed only a part of the canvas.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub partial: usize,
     /// Masks that were added at the end of the canvas before this step.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub appended: usize,
@@ -44,6 +47,60 @@ pub struct Step {
     /// What a discount changed first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deferred: Option<Deferred>,
+}
+
+/// What a cache saved, and what it cost as far as that was measured.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CacheMeter {
+    /// Which cache, as it is written.
+    pub cache: String,
+    /// Forwards that computed every position.
+    pub full_forwards: usize,
+    /// Forwards that computed a window.
+    pub partial_forwards: usize,
+    /// Positions that would have been computed if all of them had been full.
+    pub positions: usize,
+    /// Positions that were.
+    pub computed: usize,
+    /// Full forwards within a block, where none would have been needed.
+    pub refreshes: usize,
+    /// Canvases of which both the cached and the exact answer were computed.
+    pub checks: usize,
+    /// Mean over the checks of the mean KL(exact ‖ cached) of their candidates, in nats; nobody's without checks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_kl: Option<f64>,
+    /// The largest of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_kl: Option<f64>,
+    /// Checks at which the sampler would have chosen otherwise; not known of samplers that remember, which see a step only once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flips: Option<usize>,
+}
+
+impl CacheMeter {
+    /// Computed positions as a share of those of full forwards.
+    pub fn computed_share(&self) -> f64 {
+        if self.positions == 0 { 1.0 } else { self.computed as f64 / self.positions as f64 }
+    }
+
+    /// Adds what the cache of another sequence did.
+    pub fn add(&mut self, other: &CacheMeter) {
+        let total = |m: &CacheMeter| m.mean_kl.map(|mean| mean * m.checks as f64);
+        let (sum, checks) = (total(self).into_iter().chain(total(other)).sum::<f64>(), self.checks + other.checks);
+        self.mean_kl = (checks > 0).then(|| sum / checks as f64);
+        self.max_kl = self.max_kl.into_iter().chain(other.max_kl).reduce(f64::max);
+        self.flips = self.flips.into_iter().chain(other.flips).reduce(|a, b| a + b);
+        self.full_forwards += other.full_forwards;
+        self.partial_forwards += other.partial_forwards;
+        self.positions += other.positions;
+        self.computed += other.computed;
+        self.refreshes += other.refreshes;
+        self.checks = checks;
+        if self.cache.is_empty() {
+            self.cache.clone_from(&other.cache);
+        }
+    }
 }
 
 fn is_zero(n: &usize) -> bool {
@@ -145,6 +202,9 @@ pub struct End {
     /// Masks that were added at its end, and that no step came to.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub appended: usize,
+    /// What a cache saved, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<CacheMeter>,
 }
 
 /// A trace that was read whole.

@@ -294,6 +294,6 @@ fn an_answer_that_may_be_cut_off_is_told_from_one_that_fills_its_canvas() {
     assert!(!cut(&mut engine, Input::Template("3+[MASK:1]=4".into()), json!({})).1);
     let mut toy = Engine::open("toy", &RunOptions::default()).unwrap();
     assert_eq!(cut(&mut toy, Input::Prompt("Alan".into()), json!({})), (Ended::Full, false), "it never ends");
-    let end = End { nfe: 0, tokens: Vec::new(), appended: 0 };
+    let end = End { nfe: 0, tokens: Vec::new(), appended: 0, cache: None };
     assert_eq!(serde_json::to_value(end).unwrap(), json!({"nfe": 0, "tokens": []}), "as an older version writes it");
 }

@@ -47,6 +47,7 @@ fn plan(sweep: &Sweep, sampler: &str, docs: usize) -> Added {
 fn record(doc_id: usize) -> Record {
     Record {
         companion_nfe: 0,
+        cache: None,
         doc_id,
         prompt_sha256: String::new(),
         tokens: vec![doc_id as u32],

@@ -8,9 +8,11 @@ use crate::attention::{HeadMean, attend};
 use crate::blocks::{Blocks, Hidden};
 use crate::error::Computed;
 use crate::kernels::with_slice;
+use crate::keys_values::CacheUse;
 use crate::layers::{Linear, Rotary};
 use candle_core::{Device, Tensor};
 use cofill_kernels::{Activations, Level, Product, multiply, multiply_gated, rms_norm};
+use std::cell::RefCell;
 use std::collections::HashMap;
 
 /// The blocks with what they know of a sequence.
@@ -18,14 +20,18 @@ pub(super) struct BySlices<'a> {
     model: &'a Transformer,
     rotary: Rotary,
     level: Level,
+    /// The tokens of the computed positions, and the first of these.
+    tokens: &'a [u32],
+    first: usize,
     /// Before the first block, positions of one token have one state.
     alike: Alike,
+    cache: Option<RefCell<CacheUse<'a>>>,
 }
 
 /// Which positions are alike before the first block: nothing but their token has been seen.
 struct Alike {
-    firsts: Vec<usize>, // a position of every token there is
-    of: Vec<usize>,     // [length]: which of the firsts
+    firsts: Vec<usize>, // a computed row of every token there is
+    of: Vec<usize>,     // [computed]: which of the firsts
 }
 
 /// Rows of activations. `[rows, width]`
@@ -47,9 +53,9 @@ fn vector(tensor: &Tensor) -> Computed<Vec<f32>> {
 impl Alike {
     fn new(tokens: &[u32]) -> Alike {
         let (mut firsts, mut known) = (Vec::new(), HashMap::new());
-        let of = tokens.iter().enumerate().map(|(position, token)| {
+        let of = tokens.iter().enumerate().map(|(row, token)| {
             *known.entry(token).or_insert_with(|| {
-                firsts.push(position);
+                firsts.push(row);
                 firsts.len() - 1
             })
         });
@@ -59,15 +65,24 @@ impl Alike {
 }
 
 impl<'a> BySlices<'a> {
-    pub(super) fn new(model: &'a Transformer, rotary: Rotary, tokens: &[u32]) -> BySlices<'a> {
-        BySlices { model, rotary, level: Level::best(), alike: Alike::new(tokens) }
+    /// All positions of `tokens`, or those of the cache's window.
+    pub(super) fn new(
+        model: &'a Transformer,
+        rotary: Rotary,
+        tokens: &'a [u32],
+        cache: Option<CacheUse<'a>>,
+    ) -> BySlices<'a> {
+        let window = cache.as_ref().and_then(|cache| cache.window.clone()).unwrap_or(0..tokens.len());
+        let (first, tokens) = (window.start, &tokens[window]);
+        let cache = cache.map(RefCell::new);
+        BySlices { model, rotary, level: Level::best(), tokens, first, alike: Alike::new(tokens), cache }
     }
 
-    /// What the blocks begin with. `[length, hidden]`
-    pub(super) fn embed(&self, tokens: &[u32]) -> Computed<Rows> {
+    /// What the blocks begin with. `[computed, hidden]`
+    pub(super) fn embed(&self) -> Computed<Rows> {
         let width = self.model.config.hidden;
-        let mut values = self.model.buffers.take(tokens.len() * width);
-        self.model.embedding.look_up(tokens, &mut values)?;
+        let mut values = self.model.buffers.take(self.tokens.len() * width);
+        self.model.embedding.look_up(self.tokens, &mut values)?;
         Ok(Rows { values, width })
     }
 
@@ -169,26 +184,40 @@ impl Blocks for BySlices<'_> {
         self.model.config.heads
     }
 
+    fn first(&self) -> usize {
+        self.first
+    }
+
     fn attend(&self, layer: usize, x: &Rows, queries: &[usize], mean: Option<&mut HeadMean>) -> Computed<Rows> {
         let Block { q, k, v, q_norm, k_norm, .. } = &self.model.blocks[layer];
         let buffers = &self.model.buffers;
-        let length = x.values.len() / x.width;
-        let every: Vec<usize> = (0..length).collect();
-        let (mut q, mut k, v) = if queries.len() == length {
-            let [q, k, v] = as_asked(self.attention_maps(layer, x, &every, &[q, k, v])?)?;
+        let computed = x.values.len() / x.width;
+        let rows: Vec<usize> = (0..computed).collect();
+        let (mut q, mut k, v) = if queries.len() == computed {
+            let [q, k, v] = as_asked(self.attention_maps(layer, x, &rows, &[q, k, v])?)?;
             (q, k, v)
         } else {
-            let [k, v] = as_asked(self.attention_maps(layer, x, &every, &[k, v])?)?;
-            let [q] = as_asked(self.attention_maps(layer, x, queries, &[q])?)?;
+            let asked: Vec<usize> = queries.iter().map(|query| query - self.first).collect();
+            let [k, v] = as_asked(self.attention_maps(layer, x, &rows, &[k, v])?)?;
+            let [q] = as_asked(self.attention_maps(layer, x, &asked, &[q])?)?;
             (q, k, v)
         };
+        let positions: Vec<usize> = (self.first..self.first + computed).collect();
         self.norm_heads(&mut q, q_norm.as_ref())?;
         self.norm_heads(&mut k, k_norm.as_ref())?;
         self.rotary.slices(&mut q, queries);
-        self.rotary.slices(&mut k, &every);
+        self.rotary.slices(&mut k, &positions);
         let mut mixed = buffers.take(q.len());
         let heads = self.model.heads();
-        attend(heads, queries, (&q, &k, &v), buffers, &mut mixed, mean);
+        match &self.cache {
+            Some(cache) => {
+                let mut cache = cache.borrow_mut();
+                let mut kept = cache.kept.layer(layer, self.first);
+                kept.store(&k, &v);
+                attend(heads, queries, (&q, kept.keys, kept.values), buffers, &mut mixed, mean);
+            }
+            None => attend(heads, queries, (&q, &k, &v), buffers, &mut mixed, mean),
+        }
         [q, k, v].into_iter().for_each(|used| buffers.give(used));
         Ok(Rows { values: mixed, width: heads.queries * heads.dim })
     }

@@ -186,6 +186,7 @@ mod tests {
         for (doc_id, score) in scores.iter().enumerate() {
             let record = Record {
                 companion_nfe: 0,
+                cache: None,
                 doc_id,
                 prompt_sha256: doc_id.to_string(),
                 tokens: vec![1; 8],

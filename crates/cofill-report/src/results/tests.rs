@@ -19,6 +19,7 @@ fn record(doc_id: usize, score: f64) -> Record {
     let filters = json!({"strict": {"filtered": "18", "metrics": {"exact": score}}, "loose": {"filtered": "18", "metrics": {"exact": 1.0}}});
     Record {
         companion_nfe: 0,
+        cache: None,
         doc_id,
         prompt_sha256: "00".into(),
         tokens: vec![1, 2],

@@ -25,7 +25,7 @@ fn trace(sampler: &str, length: usize) -> Trace {
         pieces: vec!["[MASK]".into(); length],
         probes: 0,
     };
-    let end = End { nfe: decode.nfe(), tokens: decode.canvas().tokens().to_vec(), appended: 0 };
+    let end = End { nfe: decode.nfe(), tokens: decode.canvas().tokens().to_vec(), appended: 0, cache: None };
     Trace { header, steps, end: Some(end) }
 }
 

@@ -4,7 +4,7 @@
 //! was asked: statistics for the asked rows, attention from the asked layers among the asked rows, and whole
 //! distributions only when a sampler cannot do without (512 rows x 126,464 ids are 259 MB a step).
 
-use crate::{ClassTable, Error, Layers, Proposal, Result, RowStats, TokenClasses, TokenId};
+use crate::{ClassTable, Error, Layers, Proposal, Result, Reuse, RowStats, TokenClasses, TokenId};
 
 /// A masked diffusion model, or anything that behaves like one.
 ///
@@ -69,7 +69,7 @@ fn counted(predictions: Vec<Prediction>, want: usize) -> Result<Vec<Prediction>>
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Query<'a> {
-    /// Which decode asks; stable over its life, so that a denoiser may keep a cache per sequence.
+    /// Which decode asks; stable over its life.
     pub sequence: u64,
     /// The canvas, masks included. `[length]`
     pub tokens: &'a [TokenId],
@@ -87,6 +87,9 @@ pub struct Query<'a> {
     pub distributions: bool,
     /// Whether the model's companion is asked instead of the model; [`ask`] sees to it.
     pub companion: bool,
+    /// What may be used again of earlier forwards of the sequence, and what is kept for later ones; `None` to compute everything and keep
+    /// nothing.
+    pub reuse: Option<Reuse<'a>>,
     /// How to turn logits into a proposed token.
     pub proposal: &'a Proposal,
     /// With the sequence's seed and a position, the key of all noise in this forward.
@@ -106,14 +109,15 @@ impl<'a> Query<'a> {
             attention: None,
             distributions: false,
             companion: false,
+            reuse: None,
             proposal,
             step: 0,
         }
     }
 
-    /// The same question about another canvas.
+    /// The same question about another canvas, of which nothing is known that could be reused, and nothing is kept.
     pub fn tokens(mut self, tokens: &'a [TokenId]) -> Query<'a> {
-        self.tokens = tokens;
+        (self.tokens, self.reuse) = (tokens, None);
         self
     }
 
@@ -159,6 +163,12 @@ impl<'a> Query<'a> {
         self
     }
 
+    /// What may be used again of earlier forwards, and what is kept for later ones.
+    pub fn reuse(mut self, reuse: impl Into<Option<Reuse<'a>>>) -> Query<'a> {
+        self.reuse = reuse.into();
+        self
+    }
+
     /// The step whose noise the forward uses.
     pub fn step(mut self, step: usize) -> Query<'a> {
         self.step = step;
@@ -180,12 +190,14 @@ pub struct Prediction {
     pub log_probabilities: Option<Vec<f64>>,
     /// Statistics of the query's classes. `[rows x classes]`
     pub classes: Option<ClassTable>,
+    /// Positions whose keys and values are those of an earlier forward; 0 if everything was computed.
+    pub reused: usize,
 }
 
 impl Prediction {
     /// Statistics alone, one entry per asked row.
     pub fn new(rows: Vec<RowStats>) -> Prediction {
-        Prediction { rows, attention: None, distributions: None, log_probabilities: None, classes: None }
+        Prediction { rows, ..Prediction::default() }
     }
 
     /// With attention among the asked rows, if it was asked for.
@@ -203,6 +215,12 @@ impl Prediction {
     /// With ln p of every target, if there were any.
     pub fn log_probabilities(mut self, log_probabilities: impl Into<Option<Vec<f64>>>) -> Prediction {
         self.log_probabilities = log_probabilities.into();
+        self
+    }
+
+    /// Of keys and values that are in part those of an earlier forward.
+    pub fn reused(mut self, positions: usize) -> Prediction {
+        self.reused = positions;
         self
     }
 

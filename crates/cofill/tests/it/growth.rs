@@ -38,7 +38,7 @@ fn trace(start: Vec<TokenId>, sampler: &str, steps: &[Step], end: Option<&End>) 
 }
 
 fn end(decode: &Decode) -> End {
-    End { nfe: decode.nfe(), tokens: decode.canvas().tokens().to_vec(), appended: decode.appended() }
+    End { nfe: decode.nfe(), tokens: decode.canvas().tokens().to_vec(), appended: decode.appended(), cache: None }
 }
 
 #[test]

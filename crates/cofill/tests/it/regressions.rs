@@ -267,7 +267,8 @@ fn the_forwards_of_a_capped_step_are_counted() {
     assert!(steps.is_empty() && decode.nfe() == 2, "two probes, no step");
     let mut trace = trace_of(Outcome { steps, tokens: Vec::new(), nfe: 2 }, 8, "punt:0.01");
     assert_eq!(trace.nfe(), 0);
-    trace.end = Some(cofill::trace::End { nfe: 2, tokens: decode.canvas().tokens().to_vec(), appended: 0 });
+    trace.end =
+        Some(cofill::trace::End { nfe: 2, tokens: decode.canvas().tokens().to_vec(), appended: 0, cache: None });
     assert_eq!(trace.nfe(), 2);
 }
 

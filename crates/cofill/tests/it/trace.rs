@@ -31,7 +31,7 @@ fn file(setup: &Setup, sampler: &str) -> String {
         let pieces = step.commits.iter().map(|commit| Toy::piece(commit.token).to_string()).collect();
         writer.step(&Step { pieces, ..step.clone() }).unwrap();
     }
-    writer.end(&End { nfe: outcome.nfe, tokens: outcome.tokens, appended: 0 }).unwrap();
+    writer.end(&End { nfe: outcome.nfe, tokens: outcome.tokens, appended: 0, cache: None }).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -54,7 +54,10 @@ fn what_was_decoded_is_what_is_read() {
             assert_eq!(steps, outcome.steps, "`{sampler}` on {setup}: every number, to the last bit");
             assert_eq!(trace.canvas(), setup.canvas);
             assert_eq!(trace.nfe(), outcome.nfe);
-            assert_eq!(trace.end, Some(End { nfe: outcome.nfe, tokens: outcome.tokens.clone(), appended: 0 }));
+            assert_eq!(
+                trace.end,
+                Some(End { nfe: outcome.nfe, tokens: outcome.tokens.clone(), appended: 0, cache: None })
+            );
             assert_eq!(trace.header.sampler, spec(sampler).form());
             assert_eq!(
                 (trace.header.temperature, trace.header.seed),

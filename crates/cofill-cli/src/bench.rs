@@ -3,6 +3,8 @@
 mod constraint;
 mod forward;
 mod overhead;
+mod peer;
+mod scratch;
 mod step;
 
 use crate::fail::Done;
@@ -35,10 +37,19 @@ fn binary_mb() -> Option<f64> {
     Some(size as f64 / 1e6)
 }
 
+/// The memory that this process holds now, in megabytes; where the system tells.
+fn rss_mb() -> Option<f64> {
+    status_mb("VmRSS:")
+}
+
 /// The most memory this process has held since [`forget_peak`], in megabytes; where the system tells.
 fn peak_rss_mb() -> Option<f64> {
+    status_mb("VmHWM:")
+}
+
+fn status_mb(field: &str) -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
     let kib: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib * 1024.0 / 1e6)
 }

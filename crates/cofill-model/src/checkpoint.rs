@@ -1,4 +1,4 @@
-//! A checkpoint: a folder in Hugging Face layout, on disk or inside the program, or a GGUF file. The rest of this crate does not ask
+//! A checkpoint: a folder in Hugging Face layout, on disk or inside the program, a GGUF file, or random weights. The rest of this crate does not ask
 //! which of them it is.
 
 use crate::chat::ChatTemplate;
@@ -24,6 +24,7 @@ pub struct Checkpoint {
 enum Kind {
     Folder,
     Gguf(Arc<Gguf>),
+    Random { config: Box<Config>, seed: u64 },
 }
 
 impl Checkpoint {
@@ -48,16 +49,23 @@ impl Checkpoint {
         Ok(Checkpoint { path: path.into(), kind })
     }
 
+    /// A checkpoint of this configuration with random weights and without a tokenizer, which exists nowhere: to measure with, and
+    /// to write to a file. The same seed gives the same weights.
+    pub fn random(config: Config, seed: u64) -> Checkpoint {
+        Checkpoint { path: PathBuf::from("random"), kind: Kind::Random { config: Box::new(config), seed } }
+    }
+
     /// The folder or file. Embedded models have a path that begins with `embedded:`.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The kind of checkpoint: `folder` or `gguf`.
+    /// The kind of checkpoint: `folder`, `gguf` or `random`.
     pub fn kind(&self) -> &'static str {
         match &self.kind {
             Kind::Folder => "folder",
             Kind::Gguf(_) => "gguf",
+            Kind::Random { .. } => "random",
         }
     }
 
@@ -70,6 +78,7 @@ impl Checkpoint {
         match &self.kind {
             Kind::Folder => Config::load(&self.path),
             Kind::Gguf(file) => file.config(),
+            Kind::Random { config, .. } => Ok(Config::clone(config)),
         }
     }
 
@@ -80,8 +89,9 @@ impl Checkpoint {
                 let path = self.path.join("config.json");
                 Config::parse_companion(&files::read_required(&path)?, &path, mask_id)
             }
-            Kind::Gguf(_) => {
-                let (what, given) = ("the checkpoint".into(), "a GGUF file".into());
+            Kind::Gguf(_) | Kind::Random { .. } => {
+                let given = if matches!(self.kind, Kind::Gguf(_)) { "a GGUF file" } else { "random weights" };
+                let (what, given) = ("the checkpoint".into(), given.into());
                 let accepted = format!("a folder of {COMPANIONS}");
                 Err(Error::NotACompanion { path: self.path.clone(), what, given, accepted })
             }
@@ -98,6 +108,7 @@ impl Checkpoint {
         match &self.kind {
             Kind::Folder => Weights::open(&self.path),
             Kind::Gguf(file) => Weights::gguf(file.clone()),
+            Kind::Random { seed, .. } => Ok(Weights::random(*seed)),
         }
     }
 
@@ -106,6 +117,7 @@ impl Checkpoint {
         match &self.kind {
             Kind::Folder => Tokenizer::load(&self.path),
             Kind::Gguf(file) => file.tokenizer(),
+            Kind::Random { .. } => Err(Error::Missing { path: self.path.clone(), what: "a tokenizer".into() }),
         }
     }
 
@@ -114,6 +126,7 @@ impl Checkpoint {
         match &self.kind {
             Kind::Folder => ChatTemplate::load(&self.path),
             Kind::Gguf(file) => file.chat(),
+            Kind::Random { .. } => Ok(None),
         }
     }
 
@@ -122,6 +135,7 @@ impl Checkpoint {
         match &self.kind {
             Kind::Folder => GenerationDefaults::load(&self.path),
             Kind::Gguf(file) => file.generation_defaults(),
+            Kind::Random { .. } => Ok(GenerationDefaults::default()),
         }
     }
 
@@ -141,6 +155,7 @@ impl Checkpoint {
                     special.extend(file.id_or_none(key)?.map(|id| (key, id)));
                 }
             }
+            Kind::Random { .. } => {}
         }
         Ok(special)
     }

@@ -18,11 +18,15 @@ use crate::weights::{Layout, Weights, halved};
 use candle_core::Tensor;
 use candle_core::quantized::{GgmlDType, QTensor};
 use half::{bf16, f16};
+use rayon::prelude::*;
 use std::borrow::Cow;
 use std::io::{BufWriter, Write};
 
 /// The version of the format that is written.
 const VERSION: u32 = 3;
+
+/// Rows that one thread converts at a time.
+const PIECE: usize = 64;
 
 /// The conversion of a checkpoint to one GGUF file.
 pub struct Quantise<'a> {
@@ -216,8 +220,13 @@ impl Job {
         if self.tensor.role == Role::Vector {
             return write(&encode(stored, self.dtype)?);
         }
-        let chunk = |start| encode(&stored.rows(start..rows.min(start + TILE)), self.dtype);
-        (0..rows).step_by(TILE).try_for_each(|start| write(&chunk(start)?))
+        let piece = |start| encode(&stored.rows(start..rows.min(start + PIECE)), self.dtype);
+        (0..rows).step_by(TILE).try_for_each(|tile| {
+            let starts: Vec<usize> = (tile..rows.min(tile + TILE)).step_by(PIECE).collect();
+            // Rows are quantised each by itself, so the bytes do not depend on how they are shared among threads.
+            let pieces: Vec<Computed<Vec<u8>>> = starts.into_par_iter().map(piece).collect();
+            pieces.into_iter().try_for_each(|bytes| write(&bytes?))
+        })
     }
 }
 

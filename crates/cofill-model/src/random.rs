@@ -31,10 +31,10 @@ pub struct Sizes {
 /// More weights than any machine holds; a mistyped size should be an error, not an attempt.
 const MOST_WEIGHTS: u128 = 1_000_000_000_000;
 
-impl Model {
-    /// LLaDA's architecture with random weights.
-    pub fn random(sizes: Sizes, options: impl Into<LoadOptions>, seed: u64) -> Result<Model> {
-        let Sizes { hidden, layers, heads, mlp, vocab, context } = sizes;
+impl Sizes {
+    /// LLaDA's architecture with these sizes; refuses sizes that no model can have.
+    pub fn config(self) -> Result<Config> {
+        let Sizes { hidden, layers, heads, mlp, vocab, context } = self;
         let wrong = |problem: &str| Err(Error::Sizes { problem: problem.into() });
         if [hidden, layers, heads, mlp, context].contains(&0) || vocab < 3 {
             return wrong("every size must be at least 1, and the vocabulary at least 3");
@@ -50,7 +50,7 @@ impl Model {
         if !hidden.is_multiple_of(2 * heads) {
             return wrong(&format!("a width of {hidden} cannot be split over {heads} heads of even width"));
         }
-        let config = Config {
+        Ok(Config {
             family: Family::Llada,
             hidden,
             layers,
@@ -71,8 +71,14 @@ impl Model {
             mask_id: vocab as u32 - 1,
             eos_id: vocab as u32 - 2,
             encoder: None,
-        };
-        Ok(Model::new(Transformer::load(config, &Weights::random(seed), options)?))
+        })
+    }
+}
+
+impl Model {
+    /// LLaDA's architecture with random weights.
+    pub fn random(sizes: Sizes, options: impl Into<LoadOptions>, seed: u64) -> Result<Model> {
+        Ok(Model::new(Transformer::load(sizes.config()?, &Weights::random(seed), options)?))
     }
 }
 

@@ -78,7 +78,7 @@ pub(crate) fn required_tensors(config: &Config, weights: &Weights) -> Result<Vec
     // A damaged file may ask for millions of layers; a list of what is missing would be as long.
     let n = weights.names().count();
     let layers = config.encoder.as_ref().map_or(config.layers, |encoder| encoder.stored_blocks);
-    if layers > n {
+    if layers > n && !weights.is_random() {
         let what = format!("most of {layers} layers (there are {n} tensors)");
         return Err(Error::Missing { path: weights.path().into(), what });
     }
@@ -147,6 +147,9 @@ pub(crate) fn problems_with(
     required: &[RequiredTensor],
     superfluous: &[String],
 ) -> Vec<Error> {
+    if weights.is_random() {
+        return Vec::new(); // they are whatever is asked for, and asking would make them
+    }
     let mut problems: Vec<Error> =
         required.iter().filter_map(|tensor| weights.find(&tensor.name, &tensor.shape).err()).collect();
     let mut names = superfluous.iter().filter(|name| !harmless(config, weights, name));

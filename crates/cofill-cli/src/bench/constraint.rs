@@ -3,7 +3,7 @@
 //! As in `bench overhead`, both contenders make a step from the same canvas right after each other, in alternating order.
 
 use super::overhead::median;
-use super::step::{SizeArgs, Split, step_of};
+use super::step::{KeepArgs, SizeArgs, Split, step_of};
 use crate::fail::{Done, Fail};
 use crate::progress::Progress;
 use cofill::{Canvas, Constraint, Decode, SamplerSpec, TokenId};
@@ -25,6 +25,8 @@ use std::time::Instant;
 pub(crate) struct Args {
     #[command(flatten)]
     size: SizeArgs,
+    #[command(flatten)]
+    keep: KeepArgs,
     /// The language: a file with a JSON Schema, or `object` (default: a record of strings, numbers, dates and a list).
     #[arg(long, value_name = "FILE", value_parser = Schema::of_argument)]
     schema: Option<Schema>,
@@ -66,7 +68,7 @@ struct Answer {
 
 pub(crate) fn run(args: &Args) -> Done {
     let size = &args.size;
-    let mut model = size.random()?;
+    let mut model = size.random(args.keep.of_random())?;
     let canvas = size.canvas(&model)?;
     let begun = Instant::now();
     let automaton = Arc::new(automaton(args, &model)?);

@@ -1,12 +1,19 @@
-//! `cofill bench forward`: one decode step of a model of given size, and where its time goes.
+//! `cofill bench forward`: one decode step of a model of given size, where its time goes, and how long others take for the same.
 
+mod file;
+mod rivals;
+
+use super::peer::{PeerArgs, settle};
 use super::step::{SizeArgs, Split, ms, step, with_and_without};
 use super::{binary_mb, forget_peak, peak_rss_mb as peak};
 use crate::fail::{Done, Fail};
-use cofill::{SamplerSpec, TokenId};
-use cofill_model::{ForwardRequest, Kernels, Model};
+use crate::progress::Progress;
+use cofill::{Canvas, SamplerSpec, TokenId};
+use cofill_model::{Config, Device, Dtype, ForwardRequest, Kernels, LoadOptions, Model};
+use rivals::{Rival, Standing};
 use serde::Serialize;
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -15,20 +22,34 @@ use std::time::{Duration, Instant};
 /// Contenders take turns in one run, and the fastest of N rounds counts. `total` is the whole step; its parts are the blocks but
 /// the last (`body`), the last for the masked rows (`final`), logits and their statistics (`head`), reading attention off
 /// (`probe`), and choosing (`select`).
+///
+/// With `--peer` others compute the body, too: every block but the last, all rows, the same sizes (`--layers 9` is a body of
+/// eight blocks). PyTorch computes in f32; llama.cpp gets the same weights in the same type, as a GGUF file.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     size: SizeArgs,
+    /// How the weights are kept: f32, f16, q8_0, q6k or q4k, or several of them with commas (default: f32; GGUF files as stored).
+    #[arg(long, value_name = "TYPE", value_delimiter = ',')]
+    dtype: Vec<Dtype>,
+    /// What computes: cpu, cuda or metal; the latter need a build with the feature of that name.
+    #[arg(long, value_name = "NAME", default_value_t = Device::Cpu)]
+    device: Device,
+    /// A checkpoint instead of random weights: a folder or a .gguf file. Its step is compared with what a model of the default sizes predicts.
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["hidden", "layers", "heads", "mlp", "vocab", "peers", "plain"])]
+    file: Option<PathBuf>,
     /// The sampler; it is measured as it is and with `+ad`.
     #[arg(short, long, value_name = "SPEC", default_value = "topk:8")]
     sampler: SamplerSpec,
     /// Rounds; the fastest counts.
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rounds: u32,
     /// Also time a plain forward: candle's own operations only, every row through every layer.
     #[arg(long)]
     plain: bool,
-    /// Answer with one JSON object.
+    #[command(flatten)]
+    peer: PeerArgs,
+    /// Answer with one JSON object; with several types, one a line.
     #[arg(long)]
     json: bool,
 }
@@ -48,46 +69,126 @@ struct Answer {
     plain_ms: Option<f64>,
     threads: usize,
     rounds: u32,
+    /// Milliseconds of every round, in their order.
+    every_round: Rounds,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    peers: Vec<Standing>,
+}
+
+/// What was measured, round by round.
+#[derive(Serialize, Default, Clone)]
+struct Rounds {
+    /// The body of steps without `+ad`: what peers are compared with.
+    body_ms: Vec<f64>,
+    total_ms: Vec<f64>,
+    total_with_ad_ms: Vec<f64>,
+}
+
+/// A model of ours, and the best of its rounds so far.
+struct Ours {
+    dtype: Dtype,
+    model: Model,
+    canvas: Canvas,
+    with: Option<Split>,
+    without: Option<Split>,
+    plain: Option<Duration>,
+    every: Rounds,
+}
+
+impl Ours {
+    fn new(args: &Args, dtype: Dtype) -> Done<Ours> {
+        let model = args.size.random(LoadOptions { dtype: Some(dtype), device: args.device })?;
+        let canvas = args.size.canvas(&model)?;
+        Ok(Ours { dtype, model, canvas, with: None, without: None, plain: None, every: Rounds::default() })
+    }
+
+    fn round(&mut self, (base, discounted): (&SamplerSpec, &SamplerSpec)) -> Done<()> {
+        let without = step(&mut self.model, &self.canvas, base.build()?)?.0;
+        let with = step(&mut self.model, &self.canvas, discounted.build()?)?.0;
+        self.every.body_ms.push(without.body_ms);
+        self.every.total_ms.push(without.total_ms);
+        self.every.total_with_ad_ms.push(with.total_ms);
+        keep_best(&mut self.without, without);
+        keep_best(&mut self.with, with);
+        Ok(())
+    }
 }
 
 pub(crate) fn run(args: &Args) -> Done {
-    let (base, discounted) = with_and_without(&args.sampler)?;
-    let mut model = args.size.random()?;
-    let weights_mb = model.transformer().bytes() as f64 / 1e6;
-    let canvas = args.size.canvas(&model)?;
-
-    let (mut with, mut without, mut plain, mut peak_rss_mb) = (None, None, None, None);
+    if let Some(path) = &args.file {
+        return file::run(args, path);
+    }
+    let samplers = with_and_without(&args.sampler)?;
+    let samplers = (&samplers.0, &samplers.1);
+    let mut dtypes = args.dtype.clone();
+    if dtypes.is_empty() {
+        dtypes.push(Dtype::default());
+    }
+    args.size.check()?;
+    let mut rivals = Rival::all(&args.peer, &args.size, &dtypes)?;
+    let mut ours: Vec<Ours> = dtypes.iter().map(|&dtype| Ours::new(args, dtype)).collect::<Done<_>>()?;
+    let progress = Progress::measuring(args.rounds as usize, "rounds".to_owned());
+    let mut peak_rss_mb = None;
     for _ in 0..args.rounds {
         forget_peak();
-        keep_best(&mut without, step(&mut model, &canvas, base.build()?)?.0);
-        keep_best(&mut with, step(&mut model, &canvas, discounted.build()?)?.0);
-        peak_rss_mb = peak().map(|mb| mb.max(peak_rss_mb.unwrap_or(0.0)));
-        if args.plain {
-            let took = plain_forward(&mut model, canvas.tokens())?;
-            plain = Some(plain.map_or(took, |best: Duration| best.min(took)));
+        for ours in &mut ours {
+            settle();
+            ours.round(samplers)?;
         }
+        peak_rss_mb = peak().map(|mb| mb.max(peak_rss_mb.unwrap_or(0.0)));
+        for ours in ours.iter_mut().filter(|_| args.plain) {
+            let took = plain_forward(&mut ours.model, ours.canvas.tokens())?;
+            ours.plain = Some(ours.plain.map_or(took, |best| best.min(took)));
+        }
+        for rival in &mut rivals {
+            rival.round()?;
+        }
+        progress.measured();
     }
-    let (Some(step), Some(without_ad)) = (with, without) else {
-        return Err(Fail::request("--rounds must be at least 1"));
-    };
-    let answer = Answer {
-        dtype: args.size.precision().to_string(),
-        gflops: flops(args) / step.total_ms / 1e6,
+    drop(progress);
+    // With several models in memory, nobody's peak is known.
+    let peak_rss_mb = peak_rss_mb.filter(|_| ours.len() == 1);
+    let answers: Vec<Answer> = ours
+        .iter()
+        .map(|ours| answer(args, ours, &rivals, peak_rss_mb))
+        .collect::<Option<_>>()
+        .ok_or_else(no_rounds)?;
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        for answer in &answers {
+            writeln!(out, "{}", serde_json::to_string(answer)?)?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    writeln!(out, "{}", args.size)?;
+    writeln!(out, "{} threads, fastest of {}; milliseconds", rayon::current_num_threads(), args.rounds)?;
+    for answer in &answers {
+        print(&mut out, samplers, answer)?;
+    }
+    rivals::print(&mut out, &args.size, &answers)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn no_rounds() -> Fail {
+    Fail::request("--rounds must be at least 1")
+}
+
+fn answer(args: &Args, ours: &Ours, rivals: &[Rival], peak_rss_mb: Option<f64>) -> Option<Answer> {
+    let step = ours.with?;
+    Some(Answer {
+        dtype: ours.dtype.to_string(),
+        gflops: step_flops(ours.model.config(), args.size.positions, args.size.masked) / step.total_ms / 1e6,
         step,
         peak_rss_mb,
         binary_mb: binary_mb(),
-        weights_mb,
-        without_ad,
-        plain_ms: plain.map(ms),
+        weights_mb: ours.model.transformer().bytes() as f64 / 1e6,
+        without_ad: ours.without?,
+        plain_ms: ours.plain.map(ms),
         threads: rayon::current_num_threads(),
         rounds: args.rounds,
-    };
-    let mut out = std::io::stdout().lock();
-    match args.json {
-        true => writeln!(out, "{}", serde_json::to_string(&answer)?)?,
-        false => print(&mut out, args, (&base, &discounted), &answer)?,
-    }
-    Ok(ExitCode::SUCCESS)
+        every_round: ours.every.clone(),
+        peers: rivals.iter().filter_map(|rival| rival.standing(ours.dtype, &ours.every.body_ms)).collect(),
+    })
 }
 
 fn plain_forward(model: &mut Model, tokens: &[TokenId]) -> Done<Duration> {
@@ -108,25 +209,31 @@ fn keep_best(best: &mut Option<Split>, split: Split) {
     }
 }
 
-/// Multiplications and additions of the matrix products that a step needs.
-fn flops(args: &Args) -> f64 {
-    let SizeArgs { hidden, mlp, positions, masked, layers, vocab, .. } = args.size;
-    let [d, mlp, n, m] = [hidden, mlp, positions, masked].map(|x| x as f64);
-    let block = |rows: f64| rows * (2.0 * d * d + 3.0 * d * mlp) + n * 2.0 * d * d + 2.0 * rows * n * d;
-    2.0 * ((layers - 1) as f64 * block(n) + block(m) + m * d * vocab as f64)
+/// Multiplications and additions of the products of one block of which `rows` rows are asked.
+pub(super) fn block_flops(config: &Config, positions: usize, rows: usize) -> f64 {
+    let Config { hidden, heads, kv_heads, head_dim, mlp, .. } = *config;
+    let [d, q, kv, mlp, n, m] = [hidden, heads * head_dim, kv_heads * head_dim, mlp, positions, rows].map(|x| x as f64);
+    2.0 * (m * (2.0 * d * q + 3.0 * d * mlp) + n * 2.0 * d * kv + 2.0 * m * n * q)
 }
 
-fn print(
-    out: &mut impl Write,
-    args: &Args,
-    (base, discounted): (&SamplerSpec, &SamplerSpec),
-    answer: &Answer,
-) -> Done<()> {
-    let (dtype, rounds) = (args.size.precision(), args.rounds);
-    writeln!(out, "{}", args.size)?;
-    writeln!(out, "{dtype}, {} threads, fastest of {rounds}; milliseconds", answer.threads)?;
+/// The same of the logits.
+pub(super) fn head_flops(config: &Config, rows: usize) -> f64 {
+    2.0 * rows as f64 * config.hidden as f64 * config.vocab as f64
+}
+
+/// The same of a whole step: all rows through every block but the last, the masked ones through that and the head.
+pub(super) fn step_flops(config: &Config, positions: usize, masked: usize) -> f64 {
+    (config.layers - 1) as f64 * block_flops(config, positions, positions)
+        + block_flops(config, positions, masked)
+        + head_flops(config, masked)
+}
+
+fn print(out: &mut impl Write, (base, discounted): (&SamplerSpec, &SamplerSpec), answer: &Answer) -> Done<()> {
     writeln!(out)?;
-    writeln!(out, "{:<16}{:>9}{:>9}{:>9}{:>9}{:>9}{:>10}", "", "body", "final", "head", "probe", "select", "total")?;
+    let columns = ["body", "final", "head", "probe", "select"];
+    write!(out, "{:<16}", answer.dtype)?;
+    columns.iter().try_for_each(|column| write!(out, "{column:>9}"))?;
+    writeln!(out, "{:>10}", "total")?;
     for (name, s) in [(base.to_string(), answer.without_ad), (discounted.to_string(), answer.step)] {
         let [body, last, head] = [s.body_ms, s.final_layer_ms, s.head_ms];
         let [probe, select, total] = [s.probe_ms, s.select_ms, s.total_ms];
@@ -137,7 +244,6 @@ fn print(
         writeln!(out, "plain / {discounted}: {:.2}", plain / answer.step.total_ms)?;
     }
     let share = 100.0 * (answer.step.probe_ms + answer.step.select_ms) / answer.step.total_ms;
-    writeln!(out)?;
     writeln!(out, "{:.1} GFLOP/s; probe and select are {share:.2} % of the step", answer.gflops)?;
     let megabytes = |size: Option<f64>| size.map_or_else(|| "unknown here".into(), |mb| format!("{mb:.0} MB"));
     let (peak, binary) = (megabytes(answer.peak_rss_mb), megabytes(answer.binary_mb));

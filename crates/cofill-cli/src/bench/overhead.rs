@@ -5,7 +5,7 @@
 //! same canvas, one right after the other, in alternating order. Equal NFE holds by construction, for every rule. The
 //! ratio of a pair is free of drift; the median of the ratios is free of whoever disturbed a few of them.
 
-use super::step::{SizeArgs, Split, step, with_and_without};
+use super::step::{KeepArgs, SizeArgs, Split, step, with_and_without};
 use crate::fail::{Done, Fail};
 use crate::progress::Progress;
 use cofill::{Canvas, SamplerSpec};
@@ -30,6 +30,8 @@ pub(crate) struct Args {
     model: Option<String>,
     #[command(flatten)]
     size: SizeArgs,
+    #[command(flatten)]
+    keep: KeepArgs,
     /// The sampler; it is measured without its discount and with it, or with `+ad` where it has none.
     #[arg(short, long, value_name = "SPEC", default_value = "topk:8")]
     sampler: SamplerSpec,
@@ -74,7 +76,7 @@ struct Pair {
 
 pub(crate) fn run(args: &Args) -> Done {
     let (plain, discounted) = with_and_without(&args.sampler)?;
-    let (mut model, name) = load(args)?;
+    let (mut model, name) = load(args.model.as_deref(), &args.size, &args.keep)?;
     let start = args.size.canvas(&model)?;
     let pairs = measure(args, &mut model, &start, (&plain, &discounted))?;
     let of = |number: fn(&Pair) -> f64| -> Vec<f64> { pairs.iter().map(number).collect() };
@@ -106,15 +108,16 @@ pub(crate) fn run(args: &Args) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-fn load(args: &Args) -> Done<(Model, String)> {
-    let Some(name) = &args.model else { return Ok((args.size.random()?, format!("random, {}", args.size))) };
-    args.size.check()?;
+/// A named checkpoint, or a model with random weights, and what to call it.
+pub(super) fn load(model: Option<&str>, size: &SizeArgs, keep: &KeepArgs) -> Done<(Model, String)> {
+    let Some(name) = model else { return Ok((size.random(keep.of_random())?, format!("random, {size}"))) };
+    size.check()?;
     if !Engine::is_checkpoint(name) {
         return Err(Fail::request(format!(
             "`{name}` for --model is no checkpoint; give {MODEL_NAMES}, but not the toy"
         )));
     }
-    Ok((Model::of(&Engine::checkpoint_at(Path::new(name))?, args.size.keep())?, name.clone()))
+    Ok((Model::of(&Engine::checkpoint_at(Path::new(name))?, keep.of_checkpoint())?, name.to_owned()))
 }
 
 /// Walks plain decodes until there are enough pairs.

@@ -7,8 +7,11 @@ use serde::Serialize;
 use std::fmt;
 use std::time::{Duration, Instant};
 
+/// Of all random weights here, so that every command measures the same models.
+pub(super) const SEED: u64 = 0;
+
 /// A model with random weights, and a canvas for it.
-#[derive(clap::Args)]
+#[derive(clap::Args, Clone)]
 pub(super) struct SizeArgs {
     /// Width of the model.
     #[arg(long, value_name = "N", default_value_t = 1024)]
@@ -31,6 +34,11 @@ pub(super) struct SizeArgs {
     /// Masks on it.
     #[arg(long, value_name = "N", default_value_t = 256)]
     pub(super) masked: usize,
+}
+
+/// How the weights of a model are kept.
+#[derive(clap::Args)]
+pub(super) struct KeepArgs {
     /// How the weights are kept: f32, f16, q8_0, q6k or q4k (default: f32; GGUF files as stored).
     #[arg(long, value_name = "TYPE")]
     pub(super) dtype: Option<Dtype>,
@@ -39,23 +47,29 @@ pub(super) struct SizeArgs {
     pub(super) device: Device,
 }
 
-impl SizeArgs {
-    /// How weights are kept, of a model that nobody stored.
-    pub(super) fn precision(&self) -> Dtype {
-        self.dtype.unwrap_or(Dtype::F32)
-    }
-
-    /// As given: what it means without is the checkpoint's matter.
-    pub(super) fn keep(&self) -> LoadOptions {
+impl KeepArgs {
+    /// Of a checkpoint: without a type, as the checkpoint means it.
+    pub(super) fn of_checkpoint(&self) -> LoadOptions {
         LoadOptions { dtype: self.dtype, device: self.device }
     }
 
-    /// The model.
-    pub(super) fn random(&self) -> Done<Model> {
-        self.check()?;
+    /// Of a model that nobody stored.
+    pub(super) fn of_random(&self) -> LoadOptions {
+        LoadOptions { dtype: Some(self.dtype.unwrap_or_default()), device: self.device }
+    }
+}
+
+impl SizeArgs {
+    /// The sizes of the model.
+    pub(super) fn sizes(&self) -> Sizes {
         let SizeArgs { hidden, layers, heads, mlp, vocab, positions, .. } = *self;
-        let keep = LoadOptions { dtype: Some(self.precision()), device: self.device };
-        Ok(Model::random(Sizes { hidden, layers, heads, mlp, vocab, context: positions }, keep, 0)?)
+        Sizes { hidden, layers, heads, mlp, vocab, context: positions }
+    }
+
+    /// The model.
+    pub(super) fn random(&self, keep: impl Into<LoadOptions>) -> Done<Model> {
+        self.check()?;
+        Ok(Model::random(self.sizes(), keep, SEED)?)
     }
 
     /// Refuses masks that the canvas does not have.
@@ -72,18 +86,22 @@ impl SizeArgs {
     /// Given tokens first, then masks, as a prompt has them.
     pub(super) fn canvas(&self, model: &Model) -> Done<Canvas> {
         self.check()?;
-        let (mask_id, vocab, most) = (model.mask_id(), model.vocab(), model.config().context);
-        if self.positions > most {
-            let given = self.positions;
-            return Err(Fail::request(format!("--positions is {given}, but the model holds {most}; lower it")));
-        }
-        let token = |i: usize| match (i * 7919 % vocab) as TokenId {
-            mask if mask == mask_id => u32::from(mask_id == 0),
-            token => token,
-        };
-        let prompt: Vec<TokenId> = (0..self.positions - self.masked).map(token).collect();
-        Ok(Canvas::prompt(&prompt, self.masked, mask_id))
+        canvas_of(model, self.positions, self.masked)
     }
+}
+
+/// A canvas for a model: given tokens first, then masks.
+pub(super) fn canvas_of(model: &Model, positions: usize, masked: usize) -> Done<Canvas> {
+    let (mask_id, vocab, most) = (model.mask_id(), model.vocab(), model.config().context);
+    if positions > most {
+        return Err(Fail::request(format!("--positions is {positions}, but the model holds {most}; lower it")));
+    }
+    let token = |i: usize| match (i * 7919 % vocab) as TokenId {
+        mask if mask == mask_id => u32::from(mask_id == 0),
+        token => token,
+    };
+    let prompt: Vec<TokenId> = (0..positions - masked).map(token).collect();
+    Ok(Canvas::prompt(&prompt, masked, mask_id))
 }
 
 impl fmt::Display for SizeArgs {

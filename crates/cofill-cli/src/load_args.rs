@@ -7,7 +7,7 @@ use cofill_model::{Device, Dtype, LoadOptions};
 /// How weights are loaded.
 #[derive(clap::Args)]
 pub(crate) struct LoadArgs {
-    /// How weights are kept: f32 is exact, f16, q8_0, q6k and q4k are smaller (default: f32 for folders, as stored for GGUF files).
+    /// How weights are kept: f32, f16, bf16, q8_0, q6k or q4k (default: as stored, which is exact).
     #[arg(long, value_name = "TYPE")]
     pub(crate) dtype: Option<Dtype>,
     /// What computes: cpu, cuda or metal; the latter need a build with the feature of that name.

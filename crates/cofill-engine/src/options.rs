@@ -20,7 +20,7 @@ pub const DEFAULT_SAMPLER: &str = "topk:2+ad";
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct RunOptions {
-    /// How weights are kept: f32 is exact, f16, q8_0, q6k and q4k are smaller (default: f32 for folders, as stored for GGUF files).
+    /// How weights are kept: f32, f16, bf16, q8_0, q6k or q4k (default: as stored, which is exact).
     #[cfg_attr(feature = "clap", arg(long, value_name = "TYPE"))]
     pub dtype: Option<Dtype>,
     /// What computes: cpu, cuda or metal; the latter need a build with the feature of that name.

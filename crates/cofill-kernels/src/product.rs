@@ -85,10 +85,7 @@ pub fn multiply_rows(
     y: &mut [f32],
     buffers: &Buffers,
 ) {
-    let width = weights.width;
-    assert!(width > 0 && x.len().is_multiple_of(width), "rows leave their shape");
-    let fill = |row: usize, to: &mut [f32]| to.copy_from_slice(&x[row * width..][..width]);
-    let x = Activations::new(level, (x.len() / width, width), &fill, buffers);
+    let x = Activations::of_rows(level, x, weights.width, buffers);
     multiply(&x, &mut [Product { weights, bias, y, add: false }]);
 }
 

@@ -5,6 +5,7 @@ use crate::coded::{BLOCK, Group, QUAD, offset};
 use crate::format::Format;
 use crate::{GROUP, Level};
 use rayon::prelude::*;
+use std::borrow::Cow;
 use std::sync::OnceLock;
 
 /// The rows x of products `x Wᵀ`. They are laid out once, when the first product needs them, and shared by all products with them.
@@ -12,10 +13,18 @@ pub struct Activations<'a> {
     level: Level,
     rows: usize,
     width: usize,
-    fill: &'a (dyn Fn(usize, &mut [f32]) + Sync),
+    fill: Fill<'a>,
     buffers: &'a Buffers,
     wide: OnceLock<Vec<f32>>, // [group][k][GROUP]
     coded: OnceLock<Coded>,
+}
+
+/// Where rows come from.
+enum Fill<'a> {
+    /// They lie one after the other.
+    Rows(Cow<'a, [f32]>),
+    /// They are computed when they are wanted.
+    With(&'a (dyn Fn(usize, &mut [f32]) + Sync)),
 }
 
 /// Activations in 8 bits.
@@ -34,6 +43,17 @@ impl<'a> Activations<'a> {
         fill: &'a (dyn Fn(usize, &mut [f32]) + Sync),
         buffers: &'a Buffers,
     ) -> Activations<'a> {
+        Activations::from(level, (rows, width), Fill::With(fill), buffers)
+    }
+
+    /// Rows of `width` that lie one after the other.
+    pub fn of_rows(level: Level, x: impl Into<Cow<'a, [f32]>>, width: usize, buffers: &'a Buffers) -> Activations<'a> {
+        let x = x.into();
+        assert!(width > 0 && x.len().is_multiple_of(width), "rows leave their shape");
+        Activations::from(level, (x.len() / width, width), Fill::Rows(x), buffers)
+    }
+
+    fn from(level: Level, (rows, width): (usize, usize), fill: Fill<'a>, buffers: &'a Buffers) -> Activations<'a> {
         Activations { level, rows, width, fill, buffers, wide: OnceLock::new(), coded: OnceLock::new() }
     }
 
@@ -68,7 +88,7 @@ impl<'a> Activations<'a> {
                 let rows = GROUP.min(self.rows - first);
                 scratch.resize(rows * self.width, 0.0);
                 for (r, row) in scratch.chunks_exact_mut(self.width).enumerate() {
-                    (self.fill)(first + r, row);
+                    self.fill(first + r, row);
                 }
                 interleave(scratch, self.width, out);
             };
@@ -98,7 +118,7 @@ impl<'a> Activations<'a> {
                 row.resize(self.width, 0.0);
                 let first = group * GROUP;
                 for r in 0..GROUP.min(self.rows - first) {
-                    (self.fill)(first + r, row);
+                    self.fill(first + r, row);
                     encode(self.level, row, r, codes, scales, sums);
                 }
             };
@@ -116,6 +136,13 @@ impl<'a> Activations<'a> {
             }
             coded
         })
+    }
+
+    fn fill(&self, row: usize, to: &mut [f32]) {
+        match &self.fill {
+            Fill::Rows(x) => to.copy_from_slice(&x[row * self.width..][..self.width]),
+            Fill::With(fill) => fill(row, to),
+        }
     }
 
     /// Whether handing rows to other threads would cost more than it saves.

@@ -37,6 +37,12 @@ impl Hidden {
         Ok(rows()?)
     }
 
+    /// The same, one row after the other.
+    pub(crate) fn to_flat(&self) -> Result<Vec<f32>> {
+        let flat = || -> Computed<Vec<f32>> { Ok(self.0.flatten_all()?.to_vec1()?) };
+        Ok(flat()?)
+    }
+
     pub(crate) fn n_rows(&self) -> usize {
         self.0.dims()[0]
     }

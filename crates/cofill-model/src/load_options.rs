@@ -11,7 +11,7 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoadOptions {
-    /// The type of the weights in memory. `None` leaves it to the checkpoint: f32 for folders, the stored types for GGUF files.
+    /// The type of the weights in memory. `None` keeps them as they are stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dtype: Option<Dtype>,
     /// The device that holds the weights and computes.

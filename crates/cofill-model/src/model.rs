@@ -344,9 +344,11 @@ impl Model {
             let width = logits.len() / sources.len();
             if let Some(tile) = unguided.as_mut().and_then(Iterator::next) {
                 let scale = (self.guidance + 1.0) as f32;
-                for (l, u) in logits.iter_mut().zip(tile?) {
+                let tile = tile?;
+                for (l, u) in logits.iter_mut().zip(&tile) {
                     *l = u + scale * (*l - u);
                 }
+                self.network.give_back(tile);
             }
             // What stands for no text has no probability, in statistics and in distributions.
             let (here, later) = never.split_at(never.partition_point(|id| (*id as usize) < first + width));
@@ -357,6 +359,7 @@ impl Model {
             let tile = |source: usize| &logits[source * width..(source + 1) * width];
             rows.par_iter_mut().try_for_each(|(source, row)| row.push(tile(*source)))?;
             whole.iter_mut().enumerate().for_each(|(source, row)| row.extend_from_slice(tile(source)));
+            self.network.give_back(logits);
         }
         let answers: Vec<RowAnswer> = rows.into_iter().map(|(_, row)| row.answer()).collect::<cofill::Result<_>>()?;
         let stats: Vec<RowStats> = answers.iter().map(|row| row.stats).collect();

@@ -102,8 +102,16 @@ impl Network {
     /// Logits for hidden states, a tile of token ids at a time, in their order: `[rows x ids of the tile]`, flat.
     pub fn logits<'a>(&'a self, hidden: &'a Hidden) -> Box<dyn Iterator<Item = Result<Vec<f32>>> + 'a> {
         match self {
-            Network::Transformer(it) => Box::new(it.logits(hidden)),
+            Network::Transformer(it) => it.logits(hidden),
             Network::Encoder(it) => it.logits(hidden),
+        }
+    }
+
+    /// Takes a tile of logits that nobody reads any more.
+    pub(crate) fn give_back(&self, tile: Vec<f32>) {
+        match self {
+            Network::Transformer(it) => it.give_back(tile),
+            Network::Encoder(_) => drop(tile),
         }
     }
 

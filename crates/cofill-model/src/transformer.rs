@@ -26,7 +26,7 @@ use crate::weights::{Layout, Weights};
 use by_ops::ByOps;
 use by_slices::BySlices;
 use candle_core::Tensor;
-use cofill_kernels::{Buffers, Heads, Sight};
+use cofill_kernels::{Activations, Buffers, Heads, Level, Product, Sight, multiply};
 use std::time::Instant;
 
 /// The weights of a model, and its forward pass.
@@ -162,11 +162,34 @@ impl Transformer {
     }
 
     /// Logits for hidden states, a tile of token ids at a time, in their order: `[rows x ids of the tile]`, flat.
-    pub fn logits<'a>(&'a self, hidden: &'a Hidden) -> impl Iterator<Item = Result<Vec<f32>>> + 'a {
-        let flat = |tile: &Matrix| -> Computed<Vec<f32>> {
-            Ok(tile.forward(&hidden.0, self.kernels)?.flatten_all()?.to_vec1()?)
-        };
-        self.head.iter().map(move |tile| Ok(flat(tile)?))
+    pub fn logits<'a>(&'a self, hidden: &'a Hidden) -> Box<dyn Iterator<Item = Result<Vec<f32>>> + 'a> {
+        match self.kernels {
+            Kernels::Slices => match hidden.to_flat() {
+                Ok(values) => {
+                    // Laid out once for all tiles.
+                    let x = Activations::of_rows(Level::best(), values, self.config.hidden, &self.buffers);
+                    Box::new(self.head.iter().map(move |tile| Ok(self.tile_of_logits(&x, tile)?)))
+                }
+                Err(error) => Box::new(std::iter::once(Err(error))),
+            },
+            Kernels::Ops => {
+                let flat = |tile: &Matrix| -> Computed<Vec<f32>> {
+                    Ok(tile.forward(&hidden.0, self.kernels)?.flatten_all()?.to_vec1()?)
+                };
+                Box::new(self.head.iter().map(move |tile| Ok(flat(tile)?)))
+            }
+        }
+    }
+
+    fn tile_of_logits(&self, x: &Activations<'_>, tile: &Matrix) -> Computed<Vec<f32>> {
+        let mut y = self.buffers.take(x.shape().0 * tile.n_rows());
+        multiply(x, &mut [Product { weights: tile.weights()?, bias: None, y: &mut y, add: false }]);
+        Ok(y)
+    }
+
+    /// Takes a tile of logits that nobody reads any more, so that the next one need not ask for memory.
+    pub(crate) fn give_back(&self, tile: Vec<f32>) {
+        self.buffers.give(tile);
     }
 }
 

@@ -162,12 +162,9 @@ impl Weights {
         }
     }
 
-    /// How weights are kept unless somebody asks: folders in f32, GGUF files as they are stored.
+    /// How weights are kept unless somebody asks: as they are stored, which is exact; random ones, which are stored nowhere, in f32.
     pub(crate) fn default_dtype(&self) -> Option<Dtype> {
-        match self.source {
-            Source::Folder { .. } | Source::Random { .. } => Some(Dtype::F32),
-            Source::Gguf { .. } => None,
-        }
+        self.is_random().then_some(Dtype::F32)
     }
 
     /// The names of all tensors, in no order. Random weights have whatever is asked for, and so no list.

@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct Args {
     #[command(flatten)]
     size: SizeArgs,
-    /// How the weights are kept: f32, f16, q8_0, q6k or q4k, or several of them with commas (default: f32; GGUF files as stored).
+    /// How the weights are kept: f32, f16, bf16, q8_0, q6k or q4k, or several of them with commas (default: f32; GGUF files as stored).
     #[arg(long, value_name = "TYPE", value_delimiter = ',')]
     dtype: Vec<Dtype>,
     /// What computes: cpu, cuda or metal; the latter need a build with the feature of that name.

@@ -39,7 +39,7 @@ pub(super) struct SizeArgs {
 /// How the weights of a model are kept.
 #[derive(clap::Args)]
 pub(super) struct KeepArgs {
-    /// How the weights are kept: f32, f16, q8_0, q6k or q4k (default: f32; GGUF files as stored).
+    /// How the weights are kept: f32, f16, bf16, q8_0, q6k or q4k (default: f32; GGUF files as stored).
     #[arg(long, value_name = "TYPE")]
     pub(super) dtype: Option<Dtype>,
     /// What computes: cpu, cuda or metal; the latter need a build with the feature of that name.

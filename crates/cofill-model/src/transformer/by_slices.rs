@@ -146,9 +146,7 @@ impl<'a> BySlices<'a> {
 
     /// Adds a linear map of `h` to the stream.
     fn add(&self, x: &mut Rows, h: &Rows, map: &Linear) -> Computed<()> {
-        let fill = |row: usize, out: &mut [f32]| out.copy_from_slice(h.row(row));
-        let rows = h.values.len() / h.width;
-        let h = Activations::new(self.level, (rows, h.width), &fill, &self.model.buffers);
+        let h = Activations::of_rows(self.level, &h.values, h.width, &self.model.buffers);
         let bias = map.bias.as_ref().map(vector).transpose()?;
         let weights = map.weight.weights()?;
         multiply(&h, &mut [Product { weights, bias: bias.as_deref(), y: &mut x.values, add: true }]);

@@ -1,6 +1,7 @@
 //! `cofill eval`: score a model and a sampler on a task.
 
 use crate::fail::{Done, Fail, warning_line};
+use crate::generate::CacheAnswer;
 use crate::judges;
 use crate::output::ForceArgs;
 use crate::progress::Progress;
@@ -177,7 +178,7 @@ fn report(args: &Args, totals: &Totals) -> Done {
     let mut stdout = std::io::stdout().lock();
     let (score, error) = totals.score();
     if args.json {
-        let answer = json!({
+        let mut answer = json!({
             "task": args.task.name(),
             "model": args.run.model,
             "sampler": args.run.sampler,
@@ -192,6 +193,9 @@ fn report(args: &Args, totals: &Totals) -> Done {
             "unjudged": totals.unjudged,
             "version": env!("CARGO_PKG_VERSION"),
         });
+        if let Some(cache) = &totals.cache {
+            answer["cache"] = json!(CacheAnswer::of(cache));
+        }
         writeln!(stdout, "{answer}")?;
         return judges::outcome(totals.unjudged, totals.n);
     }
@@ -214,6 +218,9 @@ fn report(args: &Args, totals: &Totals) -> Done {
         totals.mean_nfe(),
         totals.per_forward(),
     )?;
+    if let Some(cache) = &totals.cache {
+        writeln!(stdout, "  {}", crate::meter::cache(cache))?;
+    }
     let means = totals.tally.means();
     if means.len() > 1 {
         for mean in means {

@@ -56,6 +56,7 @@ pub(crate) fn run(args: &mut Args) -> Done {
         return Err(Fail::request("--max-nfe is not for explain, which follows a decode to its end; leave it out"));
     }
     options.fixed_length()?;
+    options.without_cache()?;
     if let Some(name) = options.constraints().first() {
         return Err(Fail::request(format!(
             "--{name} is not for explain, which compares what the model alone would write; leave it out"

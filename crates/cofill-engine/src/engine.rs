@@ -213,6 +213,7 @@ impl Engine {
             };
             return Err(Error::NotForTheToy { option, lacks });
         };
+        options.check_cache()?;
         open.model.set_guidance(options.cfg)?;
         let row = if options.attention_of_source { AttentionRow::Source } else { AttentionRow::Position };
         open.model.set_attention_row(row);

@@ -210,7 +210,7 @@ impl RunOptions {
     }
 
     /// Refuses a cache that cannot be right, as far as options tell; [`cofill::DecodeBuilder`] knows about samplers.
-    fn check_cache(&self) -> Result<()> {
+    pub(crate) fn check_cache(&self) -> Result<()> {
         let no = |why| Err(Error::NoCache { cache: self.cache.to_string(), why });
         match self.cache {
             Cache::Off => Ok(()),

@@ -207,7 +207,7 @@ impl Engine {
     /// on_step : callable, optional
     ///     Called with every `Step`; what it raises ends the decode.
     /// **options
-    ///     As on the command line: ``length``, ``block``, ``chat``, ``temperature``, ``seed``, ``max_nfe``, ``stop``, ``bos``, ``top_p``, ``top_k``,
+    ///     As on the command line: ``length``, ``block``, ``cache``, ``chat``, ``temperature``, ``seed``, ``max_nfe``, ``stop``, ``bos``, ``top_p``, ``top_k``,
     ///     ``cfg``, ``attention_of_source``, ``logits_eos_inf``, ``confidence_eos_eot_inf``, and one of ``schema``, ``regex``, ``choice`` (docs/constraints.md).
     ///
     /// Returns

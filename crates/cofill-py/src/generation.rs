@@ -32,6 +32,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// trace : Trace
 /// seconds : dict
 ///     Where the time went: ``model``, ``sampler``.
+/// cache : dict or None
+///     What a cache saved and how far its answers were from exact ones (``mean_kl``), as far as that was measured.
 #[pyclass(frozen, module = "cofill")]
 pub(crate) struct Generation {
     generation: cofill_engine::Generation,
@@ -86,6 +88,23 @@ impl Generation {
     #[getter]
     fn nfe(&self) -> usize {
         self.generation.nfe
+    }
+
+    /// What a cache saved and how far its answers were from exact ones, as far as that was measured; ``None`` without a cache.
+    #[getter]
+    fn cache(&self) -> Option<BTreeMap<&'static str, Option<f64>>> {
+        let meter = self.generation.cache.as_ref()?;
+        let count = |n: usize| Some(n as f64);
+        Some(BTreeMap::from([
+            ("full_forwards", count(meter.full_forwards)),
+            ("partial_forwards", count(meter.partial_forwards)),
+            ("positions_computed_share", Some(meter.computed_share())),
+            ("refreshes", count(meter.refreshes)),
+            ("checks", count(meter.checks)),
+            ("mean_kl", meter.mean_kl),
+            ("max_kl", meter.max_kl),
+            ("flips", meter.flips.and_then(count)),
+        ]))
     }
 
     /// `'complete'`, `'capped'` or `'cancelled'`.

@@ -263,6 +263,8 @@ pub struct Totals {
     pub unjudged: usize,
     /// Records whose answer fills all of its positions: neither an end of text nor a stop string is in it.
     pub endless: usize,
+    /// What their caches saved together, if they had any.
+    pub cache: Option<CacheMeter>,
     first: Tally,
 }
 
@@ -276,6 +278,9 @@ impl Totals {
         self.seconds += record.seconds;
         self.unjudged += usize::from(record.judge_failure().is_some());
         self.endless += usize::from(record.filled > 0 && record.useful == Some(record.filled));
+        if let Some(cache) = &record.cache {
+            self.cache.get_or_insert_default().add(cache);
+        }
         self.first.count("", "", record.score);
         for (filter, read) in &record.filters {
             for (metric, value) in read["metrics"].as_object().into_iter().flatten() {

@@ -23,6 +23,9 @@ mod generate;
 // Prompts from pipes and files, the answer alone, and what is said before it.
 mod asking;
 
+// `--cache`: what is said of it, and where it is refused.
+mod caches;
+
 // `cofill infill`: gaps in place, and everything else as it was.
 mod infill;
 // A terminal for those who want to be at one.

@@ -1,6 +1,7 @@
 use crate::checkpoint::{Checkpoint, Folder, Random, Sizes, TINY};
 use cofill::{
-    Canvas, Decode, Denoiser, Layers, Pool, Prediction, Proposal, Query, RowStats, SamplerSpec, Step, generate,
+    CacheCell, Canvas, Decode, Denoiser, Layers, Part, Pool, Prediction, Proposal, Query, Reuse, RowStats, SamplerSpec,
+    Step, generate,
 };
 use cofill_model::{
     AttentionQuery, AttentionRow, Config, Dtype, ForwardRequest, Kernels, Model, PerHead, Transformer, Weights,
@@ -28,7 +29,7 @@ pub(crate) struct Question {
 }
 
 impl Question {
-    fn query(&self, sequence: u64) -> Query<'_> {
+    pub(crate) fn query(&self, sequence: u64) -> Query<'_> {
         let Question { tokens, rows, layers, distributions, proposal } = self;
         let mut query = Query::new(tokens, rows, proposal).attention(*layers).distributions(*distributions).step(3);
         query.sequence = sequence;
@@ -436,14 +437,22 @@ fn child_prints_its_bits() {
     }
 }
 
-/// One line each for all rows, half of them, a few, and one.
+/// One line each for all rows, half of them, a few, one, and a window under a cache.
 fn print_bits(mut model: Model) {
     let whole = Question::whole(canvas(&mut Random(9), model.config(), 96));
+    let fold = |hash: u64, bits: u64| (hash ^ bits).wrapping_mul(0x0100_0000_01b3).rotate_left(23);
+    let print = |of: &Prediction| println!("bits={:016x}", bits(of).into_iter().fold(0xcbf2_9ce4_8422_2325, fold));
     for rows in [whole.rows.clone(), (1..96).step_by(2).collect(), vec![4, 50, 77], vec![12]] {
         let few = Question { rows, ..whole.clone() };
-        let fold = |hash: u64, bits: u64| (hash ^ bits).wrapping_mul(0x0100_0000_01b3).rotate_left(23);
-        println!("bits={:016x}", bits(&few.alone(&mut model)).into_iter().fold(0xcbf2_9ce4_8422_2325, fold));
+        print(&few.alone(&mut model));
     }
+    let cell = CacheCell::new();
+    model.denoise(&[whole.query(0).reuse(Reuse { cell: &cell, part: Part::All })]).unwrap();
+    let few = Question { rows: (33..65).collect(), ..whole };
+    let reuse = Reuse { cell: &cell, part: Part::Window { start: 33, end: 65 } };
+    let cached = model.denoise(&[few.query(0).reuse(reuse)]).unwrap().remove(0);
+    assert!(cached.reused > 60);
+    print(&cached);
 }
 
 #[test]
@@ -460,7 +469,7 @@ fn one_thread_and_four_give_the_same_bits() {
         text.split("bits=").skip(1).map(|rest| rest[..16].to_string()).collect()
     };
     let one = run("1");
-    assert_eq!(one.len(), 24, "four questions to each of six models");
+    assert_eq!(one.len(), 30, "five questions to each of six models");
     assert_eq!(one, run("4"));
     assert_eq!(one, run("3"), "a count that divides nothing");
 }

@@ -54,6 +54,9 @@ mod mutate;
 // Batches, threads and file layouts change no bit; asking for other rows changes only the order of sums.
 mod invariance;
 
+// Keys and values that are kept from forward to forward: what a cached forward computes, from scratch, and what it leaves alone.
+mod cache;
+
 // Nothing public speaks of the tensor library.
 mod interface;
 

@@ -309,7 +309,7 @@ class Engine:
         on_step : callable, optional
             Called with every `Step`; what it raises ends the decode.
         **options
-            As on the command line: ``length``, ``block``, ``chat``, ``temperature``, ``seed``, ``max_nfe``, ``stop``, ``bos``, ``top_p``, ``top_k``,
+            As on the command line: ``length``, ``block``, ``cache``, ``chat``, ``temperature``, ``seed``, ``max_nfe``, ``stop``, ``bos``, ``top_p``, ``top_k``,
             ``cfg``, ``attention_of_source``, ``logits_eos_inf``, ``confidence_eos_eot_inf``, and one of ``schema``, ``regex``, ``choice`` (docs/constraints.md).
 
         Returns
@@ -541,9 +541,16 @@ class Generation:
     trace : Trace
     seconds : dict
         Where the time went: ``model``, ``sampler``.
+    cache : dict or None
+        What a cache saved and how far its answers were from exact ones (``mean_kl``), as far as that was measured.
     """
     def __repr__(self, /) -> str: ...
     def __str__(self, /) -> str: ...
+    @property
+    def cache(self, /) -> dict[str, float | None] | None:
+        """
+        What a cache saved and how far its answers were from exact ones, as far as that was measured; ``None`` without a cache.
+        """
     @property
     def ended(self, /) -> str:
         """

@@ -22,7 +22,7 @@ use std::str::FromStr;
 
 /// Cached forwards after which there is a check, however young the cache is: drift is measured to the end.
 const CHECK_EVERY: usize = 16;
-/// The same where the budget is infinite: checks then are all that is bought.
+/// The same where the budget is infinite, once there have been some: after 1, 2, 4 and then every 8, so that short decodes have them, too.
 const WATCH_EVERY: usize = 8;
 /// The oldest age that is ever trusted.
 const OLDEST: usize = 64;
@@ -208,7 +208,8 @@ impl Caching {
             return Ask::Refresh;
         }
         if budget == f64::INFINITY {
-            return if self.unmeasured >= WATCH_EVERY { Ask::Cached } else { Ask::Window };
+            let gap = WATCH_EVERY.min(1 << self.meter.checks.min(8));
+            return if self.unmeasured >= gap { Ask::Cached } else { Ask::Window };
         }
         match () {
             () if self.age < self.trusted && self.unmeasured < CHECK_EVERY => Ask::Window,
@@ -296,7 +297,6 @@ impl Caching {
     /// Counts a forward that decided a step.
     pub(super) fn absorbed(&mut self, prediction: &Prediction) {
         self.count(prediction);
-        let within = self.ask != Ask::First;
         if prediction.reused > 0 {
             self.age += 1;
             self.unmeasured += 1;
@@ -304,7 +304,7 @@ impl Caching {
             self.age += 1; // the step was decided by the cached answer
         } else {
             self.age = 0;
-            self.meter.refreshes += usize::from(within);
+            self.meter.refreshes += usize::from(matches!(self.ask, Ask::Refresh | Ask::Exact));
             self.rest = if self.ask == Ask::Refresh { self.rest.saturating_sub(1) } else { self.rest };
         }
     }

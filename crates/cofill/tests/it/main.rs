@@ -10,6 +10,9 @@ mod decode;
 // Decodes that share a pool, and what one of them may do to the others: nothing.
 mod pool;
 
+// Forwards that compute a window: which they are, what is measured of them, and where they are refused.
+mod cache;
+
 // A language that the text must belong to, with every sampler.
 mod constraint;
 

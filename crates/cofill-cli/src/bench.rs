@@ -6,6 +6,7 @@ mod overhead;
 mod peer;
 mod scratch;
 mod step;
+mod write;
 
 use crate::fail::Done;
 
@@ -21,6 +22,7 @@ enum What {
     Constraint(constraint::Args),
     Forward(forward::Args),
     Overhead(overhead::Args),
+    Write(write::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Done {
@@ -28,6 +30,7 @@ pub(crate) fn run(args: &Args) -> Done {
         What::Constraint(args) => constraint::run(args),
         What::Forward(args) => forward::run(args),
         What::Overhead(args) => overhead::run(args),
+        What::Write(args) => write::run(args),
     }
 }
 

@@ -1,6 +1,7 @@
 //! `cofill bench`: how fast, measured side by side in one run.
 
 mod constraint;
+mod decode;
 mod forward;
 mod overhead;
 mod peer;
@@ -20,6 +21,7 @@ pub(crate) struct Args {
 #[derive(clap::Subcommand)]
 enum What {
     Constraint(constraint::Args),
+    Decode(decode::Args),
     Forward(forward::Args),
     Overhead(overhead::Args),
     Write(write::Args),
@@ -28,6 +30,7 @@ enum What {
 pub(crate) fn run(args: &Args) -> Done {
     match &args.what {
         What::Constraint(args) => constraint::run(args),
+        What::Decode(args) => decode::run(args),
         What::Forward(args) => forward::run(args),
         What::Overhead(args) => overhead::run(args),
         What::Write(args) => write::run(args),

@@ -6,6 +6,7 @@ mod forward;
 mod overhead;
 mod peer;
 mod scratch;
+mod select;
 mod step;
 mod write;
 
@@ -24,6 +25,7 @@ enum What {
     Decode(decode::Args),
     Forward(forward::Args),
     Overhead(overhead::Args),
+    Select(select::Args),
     Write(write::Args),
 }
 
@@ -33,6 +35,7 @@ pub(crate) fn run(args: &Args) -> Done {
         What::Decode(args) => decode::run(args),
         What::Forward(args) => forward::run(args),
         What::Overhead(args) => overhead::run(args),
+        What::Select(args) => select::run(args),
         What::Write(args) => write::run(args),
     }
 }

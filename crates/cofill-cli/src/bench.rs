@@ -3,6 +3,7 @@
 mod constraint;
 mod decode;
 mod forward;
+mod growth;
 mod overhead;
 mod peer;
 mod scratch;
@@ -24,6 +25,7 @@ enum What {
     Constraint(constraint::Args),
     Decode(decode::Args),
     Forward(forward::Args),
+    Growth(growth::Args),
     Overhead(overhead::Args),
     Select(select::Args),
     Write(write::Args),
@@ -34,6 +36,7 @@ pub(crate) fn run(args: &Args) -> Done {
         What::Constraint(args) => constraint::run(args),
         What::Decode(args) => decode::run(args),
         What::Forward(args) => forward::run(args),
+        What::Growth(args) => growth::run(args),
         What::Overhead(args) => overhead::run(args),
         What::Select(args) => select::run(args),
         What::Write(args) => write::run(args),

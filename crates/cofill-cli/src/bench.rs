@@ -2,6 +2,7 @@
 
 mod constraint;
 mod decode;
+mod errors;
 mod forward;
 mod growth;
 mod overhead;
@@ -24,6 +25,7 @@ pub(crate) struct Args {
 enum What {
     Constraint(constraint::Args),
     Decode(decode::Args),
+    Errors(errors::Args),
     Forward(forward::Args),
     Growth(growth::Args),
     Overhead(overhead::Args),
@@ -35,6 +37,7 @@ pub(crate) fn run(args: &Args) -> Done {
     match &args.what {
         What::Constraint(args) => constraint::run(args),
         What::Decode(args) => decode::run(args),
+        What::Errors(args) => errors::run(args),
         What::Forward(args) => forward::run(args),
         What::Growth(args) => growth::run(args),
         What::Overhead(args) => overhead::run(args),

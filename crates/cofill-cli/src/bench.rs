@@ -1,11 +1,16 @@
 //! `cofill bench`: how fast, measured side by side in one run.
 
 mod constraint;
+mod decode;
+mod errors;
 mod forward;
+mod growth;
 mod overhead;
 mod peer;
 mod scratch;
+mod select;
 mod step;
+mod write;
 
 use crate::fail::Done;
 
@@ -19,15 +24,25 @@ pub(crate) struct Args {
 #[derive(clap::Subcommand)]
 enum What {
     Constraint(constraint::Args),
+    Decode(decode::Args),
+    Errors(errors::Args),
     Forward(forward::Args),
+    Growth(growth::Args),
     Overhead(overhead::Args),
+    Select(select::Args),
+    Write(write::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Done {
     match &args.what {
         What::Constraint(args) => constraint::run(args),
+        What::Decode(args) => decode::run(args),
+        What::Errors(args) => errors::run(args),
         What::Forward(args) => forward::run(args),
+        What::Growth(args) => growth::run(args),
         What::Overhead(args) => overhead::run(args),
+        What::Select(args) => select::run(args),
+        What::Write(args) => write::run(args),
     }
 }
 

@@ -245,8 +245,10 @@ fn print(out: &mut impl Write, (base, discounted): (&SamplerSpec, &SamplerSpec),
     }
     let share = 100.0 * (answer.step.probe_ms + answer.step.select_ms) / answer.step.total_ms;
     writeln!(out, "{:.1} GFLOP/s; probe and select are {share:.2} % of the step", answer.gflops)?;
-    let megabytes = |size: Option<f64>| size.map_or_else(|| "unknown here".into(), |mb| format!("{mb:.0} MB"));
-    let (peak, binary) = (megabytes(answer.peak_rss_mb), megabytes(answer.binary_mb));
-    writeln!(out, "weights {:.0} MB, peak memory of the steps {peak}; this program {binary}", answer.weights_mb)?;
+    write!(out, "weights {:.0} MB", answer.weights_mb)?;
+    if let Some(peak) = answer.peak_rss_mb {
+        write!(out, ", peak memory of the steps {peak:.0} MB")?;
+    }
+    writeln!(out, "{}", answer.binary_mb.map_or_else(String::new, |mb| format!("; this program {mb:.0} MB")))?;
     Ok(())
 }

@@ -5,6 +5,7 @@
 //! same canvas, one right after the other, in alternating order. Equal NFE holds by construction, for every rule. The
 //! ratio of a pair is free of drift; the median of the ratios is free of whoever disturbed a few of them.
 
+use super::select::{GOAL, GOAL_AD};
 use super::step::{KeepArgs, SizeArgs, Split, step, with_and_without};
 use crate::fail::{Done, Fail};
 use crate::progress::Progress;
@@ -65,6 +66,14 @@ struct Answer {
     positions: usize,
     masked: usize,
     threads: usize,
+    goals: Goals,
+}
+
+/// The shares of a plain forward that +ad and choosing may take.
+#[derive(Serialize)]
+struct Goals {
+    ad: f64,
+    select: f64,
 }
 
 /// Both steps from one canvas.
@@ -99,6 +108,7 @@ pub(crate) fn run(args: &Args) -> Done {
         positions: args.size.positions,
         masked: args.size.masked,
         threads: rayon::current_num_threads(),
+        goals: Goals { ad: GOAL_AD, select: GOAL },
     };
     let mut out = std::io::stdout().lock();
     match args.json {
@@ -175,6 +185,14 @@ fn print(out: &mut impl Write, discounted: &SamplerSpec, answer: &Answer) -> Don
         "of a plain forward: {:.3} % reading attention off, {:.3} % choosing; the paper reports 3.1 % for both",
         100.0 * probe,
         100.0 * select
+    )?;
+    writeln!(
+        out,
+        "goals: +ad {:.3} % of at most {} %, choosing {:.3} % of at most {} %",
+        100.0 * (ratio - 1.0),
+        100.0 * GOAL_AD,
+        100.0 * select,
+        100.0 * GOAL
     )?;
     Ok(())
 }

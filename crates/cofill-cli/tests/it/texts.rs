@@ -45,7 +45,9 @@ fn help_texts() {
         "calibrate",
         "tune",
     ];
-    let bench = ["bench", "bench constraint", "bench forward", "bench overhead"];
+    let bench = ["", " constraint", " decode", " errors", " forward", " growth", " overhead", " select", " write"];
+    let bench = bench.map(|name| format!("bench{name}"));
+    let bench = bench.each_ref().map(String::as_str);
     for command in others.into_iter().chain(models).chain(harness).chain(sweep).chain(diagnose).chain(bench) {
         let ran = run(&format!("{command} --help"));
         insta::assert_snapshot!(format!("help_{}", command.replace(' ', "_")), ran.is_fine().stdout);

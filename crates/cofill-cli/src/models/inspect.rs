@@ -5,7 +5,7 @@ use crate::fail::Done;
 use crate::show::count;
 use cofill::SamplerSpec;
 use cofill_engine::settle;
-use cofill_model::{Checkpoint, Dtype, Inspection, printable};
+use cofill_model::{Checkpoint, Inspection, printable};
 use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::path::PathBuf;

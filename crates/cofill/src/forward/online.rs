@@ -195,8 +195,51 @@ impl Online {
 
 const LANES: usize = 8;
 
-/// The largest and the second largest value, counting ties.
-fn top_two(values: &[f32]) -> (f32, f32) {
+/// Compiles a loop again for wider vectors, and picks the widest that this machine has. Same order, same bits.
+macro_rules! dispatch {
+    ($(#[$doc:meta])* $name:ident = $any:ident($($arg:ident: $type:ty),*) -> $out:ty) => {
+        $(#[$doc])*
+        fn $name($($arg: $type),*) -> $out {
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx2")]
+                fn wide($($arg: $type),*) -> $out {
+                    $any($($arg),*)
+                }
+                #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+                fn wider($($arg: $type),*) -> $out {
+                    $any($($arg),*)
+                }
+                if is_x86_feature_detected!("avx512dq")
+                    && is_x86_feature_detected!("avx512bw")
+                    && is_x86_feature_detected!("avx512vl")
+                {
+                    // SAFETY: the machine has AVX-512.
+                    #[allow(unsafe_code)]
+                    return unsafe { wider($($arg),*) };
+                }
+                if is_x86_feature_detected!("avx2") {
+                    // SAFETY: the machine has AVX2.
+                    #[allow(unsafe_code)]
+                    return unsafe { wide($($arg),*) };
+                }
+            }
+            $any($($arg),*)
+        }
+    };
+}
+
+dispatch! {
+    /// The largest and the second largest value, counting ties.
+    top_two = top_two_any(values: &[f32]) -> (f32, f32)
+}
+dispatch! {
+    /// Σ e^(l − max) and Σ (l − max) e^(l − max), where 0 · ln 0 = 0.
+    sums = sums_any(logits: &[f32], max: f64) -> (f64, f64)
+}
+
+#[inline(always)]
+fn top_two_any(values: &[f32]) -> (f32, f32) {
     let one = |(top, next): (f32, f32), v: f32| {
         let lesser = if v > top { top } else { v };
         (if v > top { v } else { top }, if lesser > next { lesser } else { next })
@@ -212,8 +255,8 @@ fn top_two(values: &[f32]) -> (f32, f32) {
     all.fold((f32::NEG_INFINITY, f32::NEG_INFINITY), one)
 }
 
-/// Σ e^(l − max) and Σ (l − max) e^(l − max), where 0 · ln 0 = 0.
-fn sums(logits: &[f32], max: f64) -> (f64, f64) {
+#[inline(always)]
+fn sums_any(logits: &[f32], max: f64) -> (f64, f64) {
     let (chunks, tail) = logits.as_chunks::<LANES>();
     let (mut sum, mut weighted) = ([0.0; LANES], [0.0; LANES]);
     for chunk in chunks {

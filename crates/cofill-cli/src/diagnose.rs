@@ -6,6 +6,7 @@ mod trajectories;
 use crate::fail::{Done, Fail};
 use crate::output::ForceArgs;
 use anyhow::Context;
+use cofill::Cache;
 use cofill::Layers;
 use cofill_engine::{Engine, RunOptions, provenance};
 use cofill_eval::diagnose::folder::{self, Diagnosis, Folder};
@@ -139,6 +140,7 @@ fn fingerprints(models: &[String], subjects: &[Subject]) -> Done<Value> {
 fn refuse(options: &RunOptions) -> Done<()> {
     let given = [
         ("--block", options.block.is_some()),
+        ("--cache", options.cache != Cache::Off),
         ("--max-nfe", options.max_nfe.is_some()),
         ("--stop", !options.stop.is_empty()),
         ("--min-tokens", options.min_tokens.is_some()),

@@ -52,7 +52,6 @@ pub(crate) fn run(args: &Args) -> Done {
     let seed = args.run.seed;
     refuse(&args.run)?;
     // Texts are complete and filled by the likeliest tokens; of the options of a run, these would say nothing.
-    args.run.without_cache()?;
     let RunOptions { chat, length, temperature, top_p, top_k, logits_eos_inf, confidence_eos_eot_inf, .. } = &args.run;
     let idle = [
         ("--chat", *chat),

@@ -166,7 +166,6 @@ impl StateArgs {
             return Err(Fail::request(format!("--alpha is {}, but must be 0 or more", self.alpha)));
         }
         refuse(&self.run)?;
-        self.run.without_cache()?;
         if self.run.fixed_length()? == Some(0) {
             return Err(Fail::request("--length is 0; give 1 or more"));
         }

@@ -3,17 +3,24 @@ use serde_json::{Value, json};
 
 #[test]
 fn the_meter_says_what_a_cache_saved_and_at_which_drift() {
-    let ask = |cache: &str| run(&format!("generate -m tiny-llada -s topk:1+ad --block 16 -n 32 --cache {cache} --json"));
+    let ask =
+        |cache: &str| run(&format!("generate -m tiny-llada -s topk:1+ad --block 16 -n 32 --cache {cache} --json"));
     let without = ask("off");
     assert!(without.is_fine().json().get("cache").is_none() && !without.stderr.contains("cache"), "{without}");
     let dual = ask("dual");
     let cache = dual.is_fine().json()["cache"].clone();
-    assert_eq!((&cache["cache"], &cache["full_forwards"], &cache["partial_forwards"]), (&json!("dual"), &json!(2), &json!(30)));
+    assert_eq!(
+        (&cache["cache"], &cache["full_forwards"], &cache["partial_forwards"]),
+        (&json!("dual"), &json!(2), &json!(30))
+    );
     assert_eq!((cache.get("mean_kl"), dual.json()["nfe"].as_u64()), (None, Some(32)));
     let share = cache["positions_computed_share"].as_f64().unwrap();
     let positions = |field: &str| cache[field].as_f64().unwrap();
     assert_eq!(share, positions("computed") / positions("positions"));
-    let said = format!("cache dual: {:.0} % of the positions of full forwards were computed (2 of 32 forwards full); drift not measured", 100.0 * share);
+    let said = format!(
+        "cache dual: {:.0} % of the positions of full forwards were computed (2 of 32 forwards full); drift not measured",
+        100.0 * share
+    );
     assert!(dual.stderr.contains(&said), "{dual}");
 
     let auto = ask("auto:0.05");
@@ -49,14 +56,15 @@ fn where_a_cache_cannot_be_right_it_is_refused() {
     refused("--cache auto:-1 --block 8", &["0 or more"]);
     refused("-m toy --cache dual --block 4", &["toy", "keys and values"]);
     run("explain -m tiny-llada --cache dual --block 8").is_refused(&["the model's own answers"]);
-    run("diagnose intervention --cache dual --block 8 --task chain --limit 1").is_refused(&["the model's own answers"]);
+    run("diagnose intervention --cache dual --task chain --limit 1").is_refused(&["--cache is not for diagnostics"]);
 }
 
 #[test]
 fn results_say_which_cache_and_what_it_did() {
     let file = scratch("cached.jsonl");
     let path = file.to_str().unwrap();
-    let args = ["eval", "--task", "chain", "--limit", "4", "--block", "16", "--cache", "auto:0.1", "--json", "--out", path];
+    let args =
+        ["eval", "--task", "chain", "--limit", "4", "--block", "16", "--cache", "auto:0.1", "--json", "--out", path];
     let answer = run_with(&args, "").is_fine().json();
     assert!(answer["cache"]["positions_computed_share"].as_f64().unwrap() < 1.0, "{answer}");
     let text = std::fs::read_to_string(&file).unwrap();

@@ -1,5 +1,5 @@
-//! Times one `select` over the grid of `benches/workload` and prints a JSON line per cell; `tools/bench_select.py` runs it next to
-//! NumPy.
+//! Times one `select` over the grid of `benches/workload` and prints a JSON line per cell; `cofill bench select` has the paper's
+//! formula and a forward beside it.
 //!
 //! Run with: cargo run --release -p cofill --example time_select
 #![allow(clippy::print_stdout)]

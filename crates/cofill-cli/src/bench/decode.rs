@@ -4,8 +4,10 @@ use super::overhead::load;
 use super::peer::settle;
 use super::step::{KeepArgs, SizeArgs, ms};
 use crate::fail::{Done, Fail};
+use crate::meter;
 use crate::progress::Progress;
-use cofill::{Canvas, Decode, Denoiser, SamplerSpec, Schedule};
+use cofill::trace::CacheMeter;
+use cofill::{Cache, Canvas, Decode, Denoiser, SamplerSpec, Schedule};
 use cofill_engine::MODEL_NAMES;
 use cofill_model::{Model, Timing};
 use serde::Serialize;
@@ -35,6 +37,10 @@ pub(crate) struct Args {
     /// Commit so many tokens with every forward, whatever the model says: topk:N.
     #[arg(long, value_name = "N", conflicts_with = "sampler", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     tokens_per_forward: Option<u32>,
+    /// A cache, as `generate --cache` takes it; again for more of them, which take turns: the first is what others are compared with.
+    /// `auto:inf` commits what dual commits, and measures the drift.
+    #[arg(long, value_name = "CACHE", default_value = "off")]
+    cache: Vec<Cache>,
     /// End after so many forwards.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     forwards: Option<u32>,
@@ -76,29 +82,33 @@ struct Standing {
     /// The first contender's time over this one's: above 1, this one is faster.
     ratio: f64,
     every_round_ms: Vec<f64>,
+    /// What the cache saved, and what that cost as far as it was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache: Option<CacheMeter>,
 }
 
-/// A way to decode that is measured in turns with the others. Caches become contenders here: one for each that is asked for.
+/// A way to decode that is measured in turns with the others: one for each cache that is asked for.
 struct Contender {
-    name: String,
+    cache: Cache,
     best: Option<Run>,
     every_round_ms: Vec<f64>,
 }
 
 /// One decode.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Run {
     nfe: usize,
     tokens: usize,
     took: Duration,
     timing: Timing,
+    cache: Option<CacheMeter>,
 }
 
 impl Contender {
     fn decode(&self, args: &Args, sampler: &SamplerSpec, model: &mut Model, canvas: &Canvas) -> Done<Run> {
         let schedule = if args.block == 0 { Schedule::Full } else { Schedule::Blocks { len: args.block } };
         let builder = Decode::builder(canvas.clone(), sampler.build()?).schedule(schedule);
-        let mut decode = builder.cap(args.forwards.map(|n| n as usize)).begin()?;
+        let mut decode = builder.cache(self.cache).cap(args.forwards.map(|n| n as usize)).begin()?;
         let masks = canvas.n_masked();
         model.take_timing();
         let begun = Instant::now();
@@ -107,14 +117,15 @@ impl Contender {
             predictions.iter().try_for_each(|prediction| decode.absorb(prediction).map(drop))?;
         }
         let took = begun.elapsed();
-        Ok(Run { nfe: decode.nfe(), tokens: masks - decode.canvas().n_masked(), took, timing: model.take_timing() })
+        let (nfe, tokens) = (decode.nfe(), masks - decode.canvas().n_masked());
+        Ok(Run { nfe, tokens, took, timing: model.take_timing(), cache: decode.cache_meter().cloned() })
     }
 
     fn round(&mut self, args: &Args, sampler: &SamplerSpec, model: &mut Model, canvas: &Canvas) -> Done<()> {
         settle();
         let run = self.decode(args, sampler, model, canvas)?;
         self.every_round_ms.push(ms(run.took));
-        if self.best.is_none_or(|best| run.took < best.took) {
+        if self.best.as_ref().is_none_or(|best| run.took < best.took) {
             self.best = Some(run);
         }
         Ok(())
@@ -128,7 +139,8 @@ pub(crate) fn run(args: &Args) -> Done {
         Some(n) => format!("topk:{n}").parse()?,
         None => args.sampler.clone(),
     };
-    let mut contenders = vec![Contender { name: "no cache".into(), best: None, every_round_ms: Vec::new() }];
+    let contender = |&cache: &Cache| Contender { cache, best: None, every_round_ms: Vec::new() };
+    let mut contenders: Vec<Contender> = args.cache.iter().map(contender).collect();
     let progress = Progress::measuring(args.rounds as usize, "rounds".to_owned());
     for _ in 0..args.rounds {
         for contender in &mut contenders {
@@ -137,7 +149,7 @@ pub(crate) fn run(args: &Args) -> Done {
         progress.measured();
     }
     drop(progress);
-    let first = contenders.first().and_then(|contender| contender.best);
+    let first = contenders.first().and_then(|contender| contender.best.as_ref()).map(|best| best.took);
     let standings: Option<Vec<Standing>> = contenders.iter().map(|contender| standing(contender, first?)).collect();
     let answer = Answer {
         model: name,
@@ -159,10 +171,13 @@ pub(crate) fn run(args: &Args) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-fn standing(contender: &Contender, first: Run) -> Option<Standing> {
-    let Run { nfe, tokens, took, timing } = contender.best?;
+fn standing(contender: &Contender, first: Duration) -> Option<Standing> {
+    let &Run { nfe, tokens, took, timing, ref cache } = contender.best.as_ref()?;
     Some(Standing {
-        name: contender.name.clone(),
+        name: match contender.cache {
+            Cache::Off => "no cache".into(),
+            cache => format!("cache {cache}"),
+        },
         nfe,
         tokens,
         total_ms: ms(took),
@@ -171,8 +186,9 @@ fn standing(contender: &Contender, first: Run) -> Option<Standing> {
         body_ms: ms(timing.body),
         final_layer_ms: ms(timing.final_block),
         head_ms: ms(timing.head),
-        ratio: first.took.as_secs_f64() / took.as_secs_f64(),
+        ratio: first.as_secs_f64() / took.as_secs_f64(),
         every_round_ms: contender.every_round_ms.clone(),
+        cache: cache.clone(),
     })
 }
 
@@ -193,5 +209,7 @@ fn print(out: &mut impl Write, answer: &Answer) -> Done<()> {
         write!(out, "{name:<14}{nfe:>10}{tokens:>10}{total_ms:>10.0}{ms_per_forward:>10.1}")?;
         writeln!(out, "{tokens_per_second:>10.1}{ratio:>10.2}")?;
     }
+    let caches = answer.contenders.iter().filter_map(|contender| contender.cache.as_ref());
+    caches.into_iter().try_for_each(|cache| writeln!(out, "{}", meter::cache(cache)))?;
     Ok(())
 }

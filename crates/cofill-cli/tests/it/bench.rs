@@ -143,6 +143,21 @@ fn a_decode_counts_forwards_and_tokens() {
 }
 
 #[test]
+fn caches_take_turns_in_a_decode() {
+    let small = "--hidden 32 --layers 2 --heads 2 --mlp 48 --vocab 64 --positions 40 --masked 16 --block 8 --tokens-per-forward 4";
+    let ran = run(&format!("bench decode {small} --cache off --cache dual --cache auto:inf --json"));
+    let answer = ran.is_fine().json();
+    let caches = &answer["contenders"];
+    // Two blocks of eight, four tokens a forward: a full forward and a partial one each. What the first computes is 40 + 8 of 80 positions.
+    assert_eq!((&caches[0]["name"], &caches[0]["cache"]), (&serde_json::json!("no cache"), &serde_json::Value::Null));
+    let dual = &caches[1]["cache"];
+    assert_eq!((&dual["full_forwards"], &dual["partial_forwards"], &dual["computed"]), (&2.into(), &2.into(), &96.into()));
+    assert!(caches[2]["cache"]["mean_kl"].as_f64().unwrap() >= 0.0, "{answer}");
+    run("bench decode --cache duel").is_refused(&["--cache", "dual"]);
+    run("bench decode --cache dual --block 0").is_refused(&["blocks"]);
+}
+
+#[test]
 fn a_decode_that_cannot_be_measured_is_refused() {
     run("bench decode --masked 0").is_refused(&["--masked"]);
     run("bench decode -s topk:2 --tokens-per-forward 4").is_refused(&["--sampler", "--tokens-per-forward"]);

@@ -130,7 +130,7 @@ fn wrong_arguments_are_refused() {
     run("generate -m toy -n 12 --block 6 -s llada:5").is_refused(&["5 steps cannot be split over 2 blocks"]);
     run("generate -m toy --trace /no/such/folder/t.jsonl").is_refused(&["--trace", "/no/such/folder/t.jsonl"]);
     run_with(&["generate", "-m", "toy", "Hello world"], "").is_refused(&["`Hello`", "Lovelace"]);
-    run("generate -m toy --dtype q3k").is_refused(&["q3k", "f32, f16, q4k, q6k or q8_0"]);
+    run("generate -m toy --dtype q3k").is_refused(&["q3k", "f32, f16, bf16, q4k, q6k or q8_0"]);
     run("generate -m toy --cfg 0.5").is_refused(&["--cfg", "checkpoints"]);
     run("generate -m toy --top-p 1.5").is_refused(&["top_p must be above 0 and at most 1", "1.5"]);
     run("generate -m toy --top-k 0").is_refused(&["top_k must be 1 or more"]);

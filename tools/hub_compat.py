@@ -18,7 +18,7 @@ def etag(name, data):
     return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
 
 
-def serve(folder):
+def serve(folder, _name=REPO):
     files = {}
     for name in sorted(os.listdir(folder)):
         with open(os.path.join(folder, name), "rb") as file:

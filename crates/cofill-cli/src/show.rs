@@ -1,6 +1,6 @@
 //! The canvas being filled, for people: colour by confidence, the newest commits marked.
 //!
-//! Piped, every step is a line. On a terminal a canvas of words that fits a line is so, too, in colour; any other is drawn in place, at a
+//! Piped, every step is a line, in colour where `--color always` asks for it. On a terminal a canvas of words that fits a line is so, too, in colour; any other is drawn in place, at a
 //! pace that can be followed, and of one that is taller than the window the part where something happens. It goes to stderr, because the
 //! answer goes to stdout.
 
@@ -31,6 +31,8 @@ pub(crate) struct Show {
     pace: Pace,
     glue: Option<Glue>,
     live: Option<Live>,
+    /// Colours of lines that no terminal reads, and whether it was said what they mean.
+    piped: Option<(Shades, bool)>,
 }
 
 /// What a terminal needs besides.
@@ -80,7 +82,9 @@ impl Show {
             top: 0,
             is_explained: false,
         });
-        Show { cells, spelling, nfe: probes, pace: Pace::new(None, std::io::stderr().is_terminal()), glue: None, live }
+        let pace = Pace::new(None, std::io::stderr().is_terminal());
+        let piped = (live.is_none() && coloured()).then(|| (Shades::of_terminal(), false));
+        Show { cells, spelling, nfe: probes, pace, glue: None, live, piped }
     }
 
     /// With the characters that several tokens make together.
@@ -125,8 +129,13 @@ impl Show {
         let size = Size::of_terminal();
         match &mut self.live {
             None => {
-                let plain = self.plain();
-                writeln!(err, "{status}  {plain}")?;
+                if let Some((shades, is_explained)) = &mut self.piped
+                    && !std::mem::replace(is_explained, true)
+                {
+                    writeln!(err, "{}", shades.legend(size.width).0)?;
+                }
+                let line = self.line();
+                writeln!(err, "{status}  {line}")?;
             }
             Some(_) => match self.one_line(&status, size) {
                 Some(line) => self.append(&mut err, &line, size)?,
@@ -182,21 +191,31 @@ impl Show {
     }
 
     /// Masks are `_`, the newest commits stand in brackets. Whole lines before the first mask are left out: they never change.
-    fn plain(&mut self) -> String {
+    fn line(&mut self) -> String {
         let all = self.glued();
         let is_new = |cell: &Cell| matches!(cell.state, State::Committed { new: true, .. });
         let given = all.iter().take_while(|cell| cell.state == State::Fixed).count();
         let start = all[..given].iter().rposition(|cell| cell.text.ends_with('\n')).map_or(0, |at| at + 1);
         let cells = &all[start..];
+        let painted = |cell: &Cell, text: &str| match self.piped {
+            Some((shades, _)) => {
+                let style = shades.style(cell.state);
+                format!("{style}{text}{style:#}")
+            }
+            None => text.to_owned(),
+        };
         match self.spelling {
             Spelling::Words => {
-                let text = |cell: &Cell| if is_new(cell) { format!("[{}]", cell.text) } else { cell.text.clone() };
+                let text = |cell: &Cell| {
+                    let word = painted(cell, &cell.text);
+                    if is_new(cell) { format!("[{word}]") } else { word }
+                };
                 cells.iter().map(text).collect::<Vec<_>>().join(" ")
             }
             Spelling::Pieces => {
                 let neighbours = cells.chunk_by(|a, b| is_new(a) == is_new(b));
                 let text = |run: &[Cell]| {
-                    let text: String = run.iter().map(|cell| cell.text.replace('\n', BREAK)).collect();
+                    let text: String = run.iter().map(|cell| painted(cell, &cell.text.replace('\n', BREAK))).collect();
                     if is_new(&run[0]) { format!("[{text}]") } else { text }
                 };
                 neighbours.map(text).collect()
@@ -295,8 +314,12 @@ fn left(step: &Step) -> usize {
 
 /// Whether stderr can be drawn over: a terminal, and none that `NO_COLOR` or a plain `TERM` keep from escape codes.
 pub(crate) fn live() -> bool {
-    let colour = anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
-    std::io::stderr().is_terminal() && colour
+    std::io::stderr().is_terminal() && coloured()
+}
+
+/// Whether colours on stderr are wanted: by a terminal, by a flag or by a variable.
+fn coloured() -> bool {
+    anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never
 }
 
 /// A text from a model or its files with its line breaks and tabs, and nothing else that would drive a terminal.

@@ -31,8 +31,8 @@ use std::time::Duration;
 /// does best within the budget if it takes more than that. One paired test says whether the best is better. docs/tune.md has the whole
 /// protocol.
 ///
-/// Prompts that choose and prompts that confirm are the validation and the test split of a mini task, and rows drawn by --corpus-seed of
-/// any other. The exit code is 0 also when nothing is better.
+/// Prompts that choose and prompts that confirm are the validation and the test split of a mini task or of a task file that names
+/// validation rows, and rows drawn by --corpus-seed of any other. The exit code is 0 also when nothing is better.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The model.
@@ -311,7 +311,7 @@ fn refusal(error: Error, args: &Args) -> Fail {
         Error::Another { .. } => with("give --out another folder, or --force to begin again"),
         Error::Plan { .. } => with("give --out another folder"),
         Error::SecondsTogether { .. } => with("leave out --jobs"),
-        Error::TooFewPrompts { .. } => with("give more rows"),
+        Error::TooFewPrompts { .. } | Error::TooFewRows { .. } => with("give more rows"),
         Error::Nobody { .. } => with("leave out --exclude, or name candidates with --sampler"),
         Error::Candidate { sampler, source } => Fail::from(*source).about(&format!("candidate `{sampler}`")),
         Error::Output(error) => refused("--out")(error),

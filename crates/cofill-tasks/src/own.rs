@@ -153,6 +153,8 @@ pub struct OwnTask {
     about: String,
     sha256: String,
     wanted: Wanted,
+    /// Whether the file names rows for choosing.
+    has_validation: bool,
     rows: Rows,
     /// What was read beside the task file: its role, and rows.
     sources: Vec<(&'static str, Option<String>, usize)>,
@@ -206,6 +208,7 @@ impl OwnTask {
             about,
             sha256,
             wanted,
+            has_validation: validation.is_some(),
             rows,
             sources,
             prompt,
@@ -329,6 +332,11 @@ impl OwnTask {
     /// Which rows these are, in a word: those of a split, or all.
     pub fn split(&self) -> &'static str {
         self.wanted.split.map_or("all", Split::name)
+    }
+
+    /// Whether the file names rows for choosing: else, which rows are for that is decided by what they say.
+    pub fn has_validation(&self) -> bool {
+        self.has_validation
     }
 
     /// A row as it is asked, without examples.

@@ -121,8 +121,10 @@ fn colour_when_asked_for() {
         // Who asks for it on the line means it.
         (" --color always", &[("NO_COLOR", "1")], true),
     ];
-    // An error of ours, one of the parser, and a page of help.
-    for command in ["generate -m toyy", "generate --frobnicate", "eval --help"] {
+    // An error of ours, one of the parser, a page of help, and a canvas in words and in pieces of words.
+    for command in
+        ["generate -m toyy", "generate --frobnicate", "eval --help", "generate -m toy --show", "generate -n 8 --show"]
+    {
         for (flags, variables, coloured) in cases {
             let ran = run_in(&format!("{command}{flags}"), variables);
             let text = format!("{}{}", ran.stdout, ran.stderr);

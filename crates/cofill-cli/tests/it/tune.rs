@@ -166,6 +166,32 @@ fn rows_of_ones_own_are_parted_by_a_seed() {
 }
 
 #[test]
+fn validation_rows_of_a_task_file_choose() {
+    let dir = fresh("validation");
+    std::fs::create_dir_all(&dir).unwrap();
+    let rows = |from: usize, to: usize| -> String {
+        (from..to).map(|i| json!({"q": format!("Ana has {i} coins"), "answer": i}).to_string() + "\n").collect()
+    };
+    let task = dir.join("t.toml");
+    let text = "rows = \"rows.jsonl\"\nvalidation = \"v.jsonl\"\nprompt = \"{q}. How many?\\n\"\nlength = 8\n[check]\nkind = \"number\"\n";
+    std::fs::write(&task, text).unwrap();
+    // Two of the six that choose stand in the other file, too: 10 - 2 = 8 are left to confirm.
+    std::fs::write(dir.join("v.jsonl"), rows(0, 6)).unwrap();
+    std::fs::write(dir.join("rows.jsonl"), rows(4, 14)).unwrap();
+    let tune =
+        |more: &str| run(&format!("tune --task {} --budget 8 -s topk:4 -s topk:8 --json {more}", task.display()));
+    let out = dir.join("out");
+    let json = timeless(&tune(&format!("--out {}", out.display())));
+    assert_eq!(json["prompts"]["choose"], json!("6 of 6 validation rows, drawn by seed 17"));
+    assert_eq!(json["prompts"]["confirm"], json!("8 of 10 test rows, drawn by seed 17"));
+    let file = std::fs::read_to_string(out.join("choose/topk_4.jsonl")).unwrap();
+    let header: Value = serde_json::from_str(file.lines().next().unwrap()).unwrap();
+    assert_eq!((&header["what"]["split"], &header["what"]["rows"]["of"]), (&json!("validation"), &json!(6)));
+    std::fs::write(dir.join("rows.jsonl"), rows(3, 9)).unwrap();
+    tune("").is_refused(&["t.toml", "3 test rows", "at least 4"]); // 6, 7 and 8: the others choose
+}
+
+#[test]
 fn seconds_and_time_limits() {
     let ran = run("tune --task predicates --budget 100s -s fast:1 -s topk:1 --limit 8 --confirm 8 --json");
     let json = ran.is_fine().json();

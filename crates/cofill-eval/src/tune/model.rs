@@ -16,6 +16,7 @@ use crate::open;
 use cofill_engine::Engine;
 use cofill_report::results::{self, Record};
 use cofill_report::{output, plot};
+use cofill_tasks::mini::Split;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -62,6 +63,20 @@ pub enum Error {
         /// The task.
         task: String,
         /// How many it has.
+        most: usize,
+        /// How many it takes.
+        least: usize,
+    },
+    /// Too little in one of the files that a task file names.
+    #[error(
+        "{task} has {most} {split} rows (that did not choose, if they are to confirm), and choosing and confirming take at least {least} each"
+    )]
+    TooFewRows {
+        /// The task.
+        task: String,
+        /// Which of its rows.
+        split: Split,
+        /// How many there are.
         most: usize,
         /// How many it takes.
         least: usize,

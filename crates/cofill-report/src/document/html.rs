@@ -95,10 +95,10 @@ impl Writer<'_> {
                         (true, false) => " class=\"lead\"",
                         (false, false) => "",
                     };
-                    self.body += &format!("<p{class}>{}</p>\n", escaped(text));
+                    self.body += &format!("<p{class}>{}</p>\n", inline(text));
                 }
                 Block::List(items) => {
-                    let items = items.iter().map(|item| format!("<li>{}</li>\n", escaped(item)));
+                    let items = items.iter().map(|item| format!("<li>{}</li>\n", inline(item)));
                     self.body += &format!("<ul>\n{}</ul>\n", items.collect::<String>());
                 }
                 Block::Facts(facts) => {
@@ -167,8 +167,8 @@ fn figure(name: &str, caption: &str, svg: &str) -> String {
 
 fn figcaption(caption: &str) -> String {
     let (what, how) = first_sentence(caption);
-    let how = if how.is_empty() { String::new() } else { format!(" {}", escaped(how)) };
-    format!("<figcaption><b>{}</b>{how}</figcaption>\n", escaped(what))
+    let how = if how.is_empty() { String::new() } else { format!(" {}", inline(how)) };
+    format!("<figcaption><b>{}</b>{how}</figcaption>\n", inline(what))
 }
 
 fn html_table(table: &Table) -> String {
@@ -205,6 +205,22 @@ pub fn frame(title: &str, height: usize, page: &str) -> String {
         escaped(title),
         escaped(page),
     )
+}
+
+/// A sentence, with what stands between backticks as code. An odd one stays what it is.
+fn inline(text: &str) -> String {
+    let escaped = escaped(text);
+    let parts: Vec<&str> = escaped.split('`').collect();
+    let mut html = String::with_capacity(escaped.len());
+    for (i, part) in parts.iter().enumerate() {
+        // The text behind a backtick that has no partner is the last part.
+        match (i % 2 == 1, i + 1 < parts.len()) {
+            (true, true) => html += &format!("<code>{part}</code>"),
+            (true, false) => html += &format!("`{part}"),
+            (false, _) => html += part,
+        }
+    }
+    html
 }
 
 /// Text that a browser shows as it is, in content and in quoted attributes. A page may hold tabs and line breaks, but no other control character.
@@ -281,6 +297,15 @@ mod tests {
         ] {
             assert!(page.contains(text), "no {text} in {page}");
         }
+    }
+
+    #[test]
+    fn a_command_in_a_sentence_is_code() {
+        assert_eq!(inline("`a` and `b<c`."), "<code>a</code> and <code>b&lt;c</code>.");
+        assert_eq!(inline("a ` alone"), "a ` alone");
+        assert_eq!(inline("`a` and ` alone"), "<code>a</code> and ` alone");
+        assert_eq!(inline("none"), "none");
+        assert!(page(&[Block::Heading("T".into()), Block::Text("`x`".into())], &[]).contains("<code>x</code>"));
     }
 
     #[test]

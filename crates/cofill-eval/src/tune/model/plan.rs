@@ -15,6 +15,7 @@ use cofill_tasks::TaskName;
 use cofill_tasks::data::sha256;
 use cofill_tasks::mini::{Form, Split};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 
 /// Fewer prompts than this of either part are no search.
@@ -275,8 +276,8 @@ fn masks(part: &PartOfTask, task: &OpenTask) -> Result<f64, Error> {
 
 /// Two parts of the prompts that share none, in words too; and the task, opened without judges.
 ///
-/// A mini task has splits: validation chooses and test confirms. Of any other task, rows are drawn by the seed; the first of them choose, the next
-/// confirm.
+/// A mini task has splits: validation chooses and test confirms. So has a task file that names validation rows, and the seed draws from each. Of
+/// any other task, rows are drawn by the seed; the first of them choose, the next confirm.
 fn part(spec: &EvalSpec, request: &Request) -> Result<([PartOfTask; 2], Prompts, OpenTask), Error> {
     let (limit, confirm, seed) = (request.limit.get(), request.confirm.get(), spec.questions.corpus_seed);
     let few = |most: usize| Error::TooFewPrompts { task: spec.task.to_string(), most, least: 2 * LEAST_PROMPTS };
@@ -309,6 +310,34 @@ fn part(spec: &EvalSpec, request: &Request) -> Result<([PartOfTask; 2], Prompts,
     let mut spec = spec.clone();
     spec.questions.limit = None;
     let task = OpenTask::open_unjudged(&spec)?;
+    let drawn = |docs: usize| {
+        let mut drawn: Vec<usize> = (0..docs).collect();
+        drawn.sort_by_cached_key(|doc| sha256(format!("{seed}/{doc}").as_bytes()));
+        drawn
+    };
+    if task.file().is_some_and(|file| file.task.has_validation()) {
+        let of = |split: Split, limit: usize, seen: &BTreeSet<String>| -> Result<_, Error> {
+            let mut spec = spec.clone();
+            spec.questions.split = Some(split);
+            let task = OpenTask::open_unjudged(&spec)?;
+            let docs = task.docs(&spec);
+            let prompt = |doc: usize| task.file().map(|file| file.task.prompt(doc)).unwrap_or_default();
+            // A row may stand in both files; who chose does not confirm.
+            let order = drawn(docs).into_iter().filter(|&doc| !seen.contains(&prompt(doc))).take(limit);
+            let order: Vec<usize> = order.collect();
+            if order.len() < LEAST_PROMPTS {
+                let task = spec.task.to_string();
+                return Err(Error::TooFewRows { task, split, most: order.len(), least: LEAST_PROMPTS });
+            }
+            let prompts: BTreeSet<String> = order.iter().map(|&doc| prompt(doc)).collect();
+            let told = format!("{} of {docs} {split} rows, drawn by seed {seed}", order.len());
+            let rows = Some(json!({"drawn_by_seed": seed, "of": docs, "split": split.name()}));
+            Ok((PartOfTask { spec, order, rows }, told, prompts, task))
+        };
+        let (choosing, choose, chose, task) = of(Split::Validation, limit, &BTreeSet::new())?;
+        let (confirming, confirm, ..) = of(Split::Test, confirm, &chose)?;
+        return Ok(([choosing, confirming], Prompts { choose, confirm }, task));
+    }
     let docs = task.docs(&spec);
     if docs < 2 * LEAST_PROMPTS {
         return Err(few(docs));
@@ -319,8 +348,7 @@ fn part(spec: &EvalSpec, request: &Request) -> Result<([PartOfTask; 2], Prompts,
         false => (docs * limit / (limit + confirm)).clamp(LEAST_PROMPTS, docs - LEAST_PROMPTS),
     };
     let end = (limit + confirm).min(docs);
-    let mut drawn: Vec<usize> = (0..docs).collect();
-    drawn.sort_by_cached_key(|doc| sha256(format!("{seed}/{doc}").as_bytes()));
+    let drawn = drawn(docs);
     let of = |from: usize, to: usize| {
         let rows = json!({"drawn_by_seed": seed, "of": docs, "from": from});
         PartOfTask { spec: spec.clone(), order: drawn[from..to].to_vec(), rows: Some(rows) }

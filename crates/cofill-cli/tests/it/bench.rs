@@ -151,7 +151,10 @@ fn caches_take_turns_in_a_decode() {
     // Two blocks of eight, four tokens a forward: a full forward and a partial one each. What the first computes is 40 + 8 of 80 positions.
     assert_eq!((&caches[0]["name"], &caches[0]["cache"]), (&serde_json::json!("no cache"), &serde_json::Value::Null));
     let dual = &caches[1]["cache"];
-    assert_eq!((&dual["full_forwards"], &dual["partial_forwards"], &dual["computed"]), (&2.into(), &2.into(), &96.into()));
+    assert_eq!(
+        (&dual["full_forwards"], &dual["partial_forwards"], &dual["computed"]),
+        (&2.into(), &2.into(), &96.into())
+    );
     assert!(caches[2]["cache"]["mean_kl"].as_f64().unwrap() >= 0.0, "{answer}");
     run("bench decode --cache duel").is_refused(&["--cache", "dual"]);
     run("bench decode --cache dual --block 0").is_refused(&["blocks"]);

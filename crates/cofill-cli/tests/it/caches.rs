@@ -63,8 +63,10 @@ fn where_a_cache_cannot_be_right_it_is_refused() {
 fn results_say_which_cache_and_what_it_did() {
     let file = scratch("cached.jsonl");
     let path = file.to_str().unwrap();
-    let args =
-        ["eval", "--task", "chain", "--limit", "4", "--block", "16", "--cache", "auto:0.1", "--json", "--out", path];
+    let args = [
+        "eval", "--task", "chain", "--limit", "4", "--block", "16", "--cache", "auto:0.1", "--json", "--force",
+        "--out", path,
+    ];
     let answer = run_with(&args, "").is_fine().json();
     assert!(answer["cache"]["positions_computed_share"].as_f64().unwrap() < 1.0, "{answer}");
     let text = std::fs::read_to_string(&file).unwrap();

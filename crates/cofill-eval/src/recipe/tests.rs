@@ -51,12 +51,17 @@ fn a_point_survives_being_written() {
 fn every_option_of_a_run_is_a_key() {
     let keys = "length = 24\ntop_p = 0.9\ntop_k = 5\ncfg = 0.5\nlogits_eos_inf = true\nconfidence_eos_eot_inf = true\n\
                 attention_of_source = true\nmax_nfe = 3\nchat = true\nbos = true\nstop = [\"x\"]\ndtype = \"q8_0\"\ndevice = \"cpu\"\n\
-                block = 8\ncache = \"dual\"\ntemperature = 0.5\nseed = 7\nmin_tokens = 2\ncollapse = false\nsuppress = [3]\ncompanion = \"a causal model\"";
+                block = 8\ntemperature = 0.5\nseed = 7\nmin_tokens = 2\ncollapse = false\nsuppress = [3]\ncompanion = \"a causal model\"";
     let run = &parse(&with(keys)).unwrap().points[0].run;
     assert_eq!((run.top_p, run.top_k, run.cfg, run.max_nfe), (Some(0.9), Some(5), 0.5, Some(3)));
     assert!(run.logits_eos_inf && run.confidence_eos_eot_inf && run.attention_of_source && run.chat);
     assert_eq!((run.bos, run.stop.as_slice(), run.length), (Some(true), ["x".to_owned()].as_slice(), Some(24.into())));
-    assert_eq!((run.companion.as_deref(), run.cache), (Some("a causal model"), cofill::Cache::Dual));
+    assert_eq!(run.companion.as_deref(), Some("a causal model"));
+    // No cache is right under guidance.
+    let cache = "block = 8\ncache = \"dual\"";
+    assert_eq!(parse(&with(cache)).unwrap().points[0].run.cache, cofill::Cache::Dual);
+    assert!(parse(&with(&format!("{keys}\ncache = \"dual\""))).unwrap_err().to_string().contains("guidance"));
+    let keys = format!("{keys}\n{cache}");
     // One text obeys one constraint, so these are written apart.
     let constraints = ["schema = '{\"b\": 1, \"a\": 2}'", "regex = 'a+'", "choice = ['a', 'b']"];
     let [schema, regex, choice] = constraints.map(|line| parse(&with(line)).unwrap().points[0].run.clone());

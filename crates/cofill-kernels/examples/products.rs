@@ -6,6 +6,9 @@
 //!
 //! Shapes of a block of hidden 1024 and MLP 3072 at 512 positions. The fastest of all rounds counts; a multiply-add is two operations.
 
+// A program that prints, and loops over registers.
+#![allow(clippy::print_stdout, clippy::needless_range_loop)]
+
 use cofill_kernels::{Activations, Buffers, Format, Heads, Level, Product, Sight, Weights, attend, multiply};
 use rayon::prelude::*;
 use std::hint::black_box;

@@ -153,7 +153,8 @@ fn scalar<C: Codes>(k: usize, rows: usize, x: Group<'_>, w: &Tile, y: &mut [f32]
 }
 
 #[cfg(target_arch = "x86_64")]
-#[allow(unsafe_code)]
+// Indices are over registers: arrays of vectors that the compiler must see to be unrolled.
+#[allow(unsafe_code, clippy::needless_range_loop)]
 pub(crate) mod x86 {
     use super::{BLOCK, Codes, Group, QUAD, Tile};
     use crate::{COLUMNS, GROUP};

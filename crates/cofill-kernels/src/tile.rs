@@ -106,7 +106,7 @@ pub(crate) fn unpack<P: Packed>(level: Level, rows: &[&[u8]], k: usize, scratch:
 
 /// The blocks of a row.
 #[inline(always)]
-fn blocks_of<P: Packed>(row: &[u8], out: Unpacked<'_>) {
+fn blocks_of<P: Packed>(row: &[u8], out: &mut Unpacked<'_>) {
     let (weights, bytes) = P::FORMAT.block();
     let subs = weights / P::Codes::SUB;
     let parts = out.codes.chunks_exact_mut(weights).zip(out.scales.chunks_exact_mut(subs));
@@ -116,13 +116,13 @@ fn blocks_of<P: Packed>(row: &[u8], out: Unpacked<'_>) {
     }
 }
 
-fn row_of<P: Packed>(level: Level, row: &[u8], out: Unpacked<'_>) {
+fn row_of<P: Packed>(level: Level, row: &[u8], mut out: Unpacked<'_>) {
     match level {
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 | Level::Avx512 => {
             #[target_feature(enable = "avx2")]
-            fn wide<P: Packed>(row: &[u8], out: Unpacked<'_>) {
-                blocks_of::<P>(row, out);
+            fn wide<P: Packed>(row: &[u8], mut out: Unpacked<'_>) {
+                blocks_of::<P>(row, &mut out);
             }
             // SAFETY: the machine has AVX2, or nobody could name the level.
             #[allow(unsafe_code)]
@@ -130,7 +130,7 @@ fn row_of<P: Packed>(level: Level, row: &[u8], out: Unpacked<'_>) {
                 wide::<P>(row, out);
             }
         }
-        _ => blocks_of::<P>(row, out),
+        _ => blocks_of::<P>(row, &mut out),
     }
 }
 
@@ -157,7 +157,8 @@ fn transpose(level: Level, codes: &[i8], k: usize, first: usize, tile: &mut [i8]
 }
 
 #[cfg(target_arch = "x86_64")]
-#[allow(unsafe_code)]
+// Indices are over registers: arrays of vectors that the compiler must see to be unrolled.
+#[allow(unsafe_code, clippy::needless_range_loop)]
 mod x86 {
     use super::{COLUMNS, Format, QUAD, ROWS, number};
     use std::arch::x86_64::*;

@@ -39,7 +39,7 @@ pub(crate) struct Sums<'a> {
 }
 
 /// `w: [k][COLUMNS]`.
-pub(crate) fn multiply(level: Level, x: Rows<'_>, w: &[f32], y: Sums<'_>) {
+pub(crate) fn multiply(level: Level, x: Rows<'_>, w: &[f32], mut y: Sums<'_>) {
     let (k, rows) = (w.len() / COLUMNS, x.rows);
     if rows == 0 || k == 0 {
         if !y.add {
@@ -67,11 +67,11 @@ pub(crate) fn multiply(level: Level, x: Rows<'_>, w: &[f32], y: Sums<'_>) {
                 x86::avx2_of(k, x, w, y);
             }
         }
-        _ => scalar(k, x, w, y),
+        _ => scalar(k, x, w, &mut y),
     }
 }
 
-fn scalar(k: usize, x: Rows<'_>, w: &[f32], y: Sums<'_>) {
+fn scalar(k: usize, x: Rows<'_>, w: &[f32], y: &mut Sums<'_>) {
     let (row, step) = x.order.strides();
     for r in 0..x.rows {
         let mut sums = [0.0f32; COLUMNS];
@@ -88,7 +88,8 @@ fn scalar(k: usize, x: Rows<'_>, w: &[f32], y: Sums<'_>) {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[allow(unsafe_code)]
+// Indices are over registers: arrays of vectors that the compiler must see to be unrolled.
+#[allow(unsafe_code, clippy::needless_range_loop)]
 mod x86 {
     use super::{Order, Rows, Sums};
     use crate::COLUMNS;

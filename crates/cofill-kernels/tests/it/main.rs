@@ -67,8 +67,11 @@ impl Noise {
                     for &at in factors {
                         // 2^-10 to 2^-4, and sometimes 0.
                         let exponent = 5 + (self.bits() % 7) as u16;
-                        let half =
-                            if self.bits().is_multiple_of(16) { 0 } else { exponent << 10 | (self.bits() as u16 & 0x83ff) };
+                        let half = if self.bits().is_multiple_of(16) {
+                            0
+                        } else {
+                            exponent << 10 | (self.bits() as u16 & 0x83ff)
+                        };
                         block[at..at + 2].copy_from_slice(&half.to_le_bytes());
                     }
                 }

@@ -2,6 +2,7 @@
 
 use crate::fail::{Done, Fail};
 use cofill_engine::MOST_THREADS;
+use cofill_model::Kernels;
 use std::error::Error;
 use std::ffi::OsString;
 use std::sync::OnceLock;
@@ -31,6 +32,8 @@ impl Args {
     /// Makes them hold for this process.
     pub(crate) fn apply(&self) -> Done<()> {
         colour(self.color);
+        Kernels::check_level()
+            .map_err(|problem| Fail::request(format!("COFILL_KERNELS: {problem}; or leave it unset")))?;
         let Some(n) = self.threads else { return Ok(()) };
         if let Err(error) = rayon::ThreadPoolBuilder::new().num_threads(n).build_global() {
             // With a cause, the system refused to start that many. Without, somebody in this process (Python's) computed before us.

@@ -41,14 +41,24 @@ impl Level {
         }
     }
 
-    /// The best level that this machine has, or the one that the environment variable `COFILL_KERNELS` names, if it is here.
+    /// The best level that this machine has, or the one that the environment variable `COFILL_KERNELS` names. What cannot be had is
+    /// not heeded here: a program asks [`Level::asked`] first.
     pub fn best() -> Level {
         static BEST: OnceLock<Level> = OnceLock::new();
         *BEST.get_or_init(|| {
-            let asked = std::env::var("COFILL_KERNELS").ok().and_then(|name| name.parse::<Level>().ok());
-            let here = Level::ALL.into_iter().rev().find(|level| level.is_here());
-            asked.filter(|level| level.is_here()).or(here).unwrap_or(Level::Scalar)
+            let here = || Level::ALL.into_iter().rev().find(|level| level.is_here());
+            Level::asked().ok().flatten().or_else(here).unwrap_or(Level::Scalar)
         })
+    }
+
+    /// The level that `COFILL_KERNELS` names, if it is set; or what is wrong with that.
+    pub fn asked() -> Result<Option<Level>, String> {
+        let Some(name) = std::env::var_os("COFILL_KERNELS") else { return Ok(None) };
+        let level: Level = name.to_string_lossy().parse()?;
+        match level.is_here() {
+            true => Ok(Some(level)),
+            false => Err(format!("`{level}`: this machine has no such instructions")),
+        }
     }
 }
 

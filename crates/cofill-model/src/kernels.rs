@@ -13,6 +13,13 @@ pub enum Kernels {
     Ops,
 }
 
+impl Kernels {
+    /// What is wrong with the environment variable that chooses instructions (`COFILL_KERNELS`), if something is.
+    pub fn check_level() -> Result<(), String> {
+        cofill_kernels::Level::asked().map(drop)
+    }
+}
+
 /// Numbers that one task of an activation has.
 const GRAIN: usize = 1 << 15;
 

@@ -133,3 +133,11 @@ fn colour_when_asked_for() {
     }
     run("generate --color sometimes").is_refused(&["sometimes", "--color", "auto, always, never"]);
 }
+
+#[test]
+fn the_instructions_of_a_forward_can_be_chosen_and_change_no_result() {
+    let answer = |level: &str| run_in("generate -n 24 -s topk:2+ad --json", &[("COFILL_KERNELS", level)]);
+    let plain = answer("scalar");
+    assert_eq!(plain.is_fine().timeless(), run("generate -n 24 -s topk:2+ad --json").is_fine().timeless());
+    answer("sse").is_refused(&["COFILL_KERNELS", "`sse`", "scalar, avx2 or avx512", "leave it unset"]);
+}

@@ -7,7 +7,7 @@ use crate::Level;
 
 /// e^x for x ≤ 88, to about one unit in the last place; 0 where the result is below the smallest normal number.
 #[inline(always)]
-pub fn exp(x: f32) -> f32 {
+fn exp(x: f32) -> f32 {
     // x = n ln 2 + r with |r| ≤ ln 2 / 2. Adding 1.5 · 2²³ rounds to a whole number and leaves it in the low bits.
     const ROUND: f32 = 12_582_912.0;
     const LN_2_HIGH: f32 = 0.693_359_4; // few bits, so that n · LN_2_HIGH is exact

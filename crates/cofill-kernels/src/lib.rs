@@ -23,7 +23,7 @@ mod wide;
 
 pub use attention::{CHUNK, Heads, Probabilities, Sight, attend};
 pub use buffers::Buffers;
-pub use elementwise::{exp, gelu, gelu_tanh, layer_norm, rms_norm, rotate, softmax, swiglu};
+pub use elementwise::{gelu, gelu_tanh, layer_norm, rms_norm, rotate, softmax, swiglu};
 pub use format::Format;
 pub use level::Level;
 pub use product::{Product, Weights, multiply, multiply_gated, multiply_rows};

@@ -36,11 +36,6 @@ impl<'a> Weights<'a> {
         (self.out, self.width)
     }
 
-    /// How its weights are stored.
-    pub fn format(&self) -> Format {
-        self.format
-    }
-
     /// A row as f32.
     pub fn row(&self, row: usize, out: &mut [f32]) {
         assert_eq!(out.len(), self.width, "a row leaves its shape");

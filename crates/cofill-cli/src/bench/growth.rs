@@ -1,11 +1,11 @@
 //! `cofill bench growth`: how time and memory grow along one axis while the others stay.
 
-use super::step::{SEED, Split, canvas_of, ms};
+use super::step::{SEED, Split, canvas_of};
 use super::{forget_peak, peak_rss_mb, rss_mb};
 use crate::fail::{Done, Fail};
 use crate::progress::Progress;
 use cofill::{Decode, Denoiser, SamplerSpec};
-use cofill_model::{Checkpoint, Device, Dtype, Inspection, LoadOptions, Model, Sizes, Timing};
+use cofill_model::{Checkpoint, Device, Dtype, Inspection, LoadOptions, Model, Sizes};
 use serde::Serialize;
 use std::fmt;
 use std::io::Write;
@@ -257,15 +257,7 @@ fn measure(args: &Args, axis: Axis, value: usize) -> Done<Point> {
             decode.absorb(prediction)?;
         }
         let total = begun.elapsed();
-        let Timing { body, final_block, head, probe } = model.take_timing();
-        let split = Split {
-            body_ms: ms(body),
-            final_layer_ms: ms(final_block),
-            head_ms: ms(head),
-            probe_ms: ms(probe),
-            select_ms: ms(total - answered),
-            total_ms: ms(total),
-        };
+        let split = Split::of(model.take_timing(), total, total - answered);
         if best.is_none_or(|best| split.total_ms < best.total_ms) {
             best = Some(split);
         }

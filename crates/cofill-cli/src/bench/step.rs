@@ -139,6 +139,20 @@ pub(super) fn step(model: &mut Model, canvas: &Canvas, policy: Policy) -> Done<(
     step_of(model, Decode::new(canvas.clone(), policy)?)
 }
 
+impl Split {
+    /// What a model says of its time, the whole step, and choosing.
+    pub(super) fn of(timing: Timing, total: Duration, select: Duration) -> Split {
+        Split {
+            body_ms: ms(timing.body),
+            final_layer_ms: ms(timing.final_block),
+            head_ms: ms(timing.head),
+            probe_ms: ms(timing.probe),
+            select_ms: ms(select),
+            total_ms: ms(total),
+        }
+    }
+}
+
 /// The same of a decode that was told more.
 pub(super) fn step_of(model: &mut Model, mut decode: Decode) -> Done<(Split, Option<Step>)> {
     let query = decode.query().ok_or_else(|| Fail::request("--masked must be at least 1"))?;
@@ -147,16 +161,7 @@ pub(super) fn step_of(model: &mut Model, mut decode: Decode) -> Done<(Split, Opt
     let answered = begun.elapsed();
     let step = predictions.first().map(|prediction| decode.absorb(prediction)).transpose()?.flatten();
     let total = begun.elapsed();
-    let Timing { body, final_block, head, probe } = model.take_timing();
-    let split = Split {
-        body_ms: ms(body),
-        final_layer_ms: ms(final_block),
-        head_ms: ms(head),
-        probe_ms: ms(probe),
-        select_ms: ms(total - answered),
-        total_ms: ms(total),
-    };
-    Ok((split, step))
+    Ok((Split::of(model.take_timing(), total, total - answered), step))
 }
 
 pub(super) fn ms(time: Duration) -> f64 {
